@@ -1,0 +1,48 @@
+"""The closed sets of words that belong to the store; those of the engine are in `rules.words`."""
+
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """How an attribution is asked for: an answer within a deadline, or the best answer."""
+
+    FAST = "fast"
+    SLOW = "slow"
+
+
+class RequestState(StrEnum):
+    """Where an attribution request stands. Pending and running are open, the others final."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+OPEN_STATES = (RequestState.PENDING, RequestState.RUNNING)
+
+
+class FindingStatus(StrEnum):
+    """What a verdict made of a finding."""
+
+    CAUSE = "cause"
+    CANDIDATE = "candidate"
+    DEMOTED = "demoted"
+    INTERESTING = "interesting"
+
+
+class Label(StrEnum):
+    """What a person says of a verdict."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNDECIDABLE = "undecidable"
+
+
+class Scheduler(StrEnum):
+    """The systems that can own an attempt; the empty word stands for "not said"."""
+
+    UNSAID = ""
+    SLURM = "slurm"
+    KUBERNETES = "kubernetes"
+    STATIC = "static"

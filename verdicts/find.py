@@ -1,0 +1,98 @@
+"""Reading the store: querysets that pages and API share."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.db.models import Count, F, Prefetch, Q
+from django.db.models.fields.json import KeyTransform
+
+from rules.words import State
+from verdicts.choices import OPEN_STATES, RequestState
+
+if TYPE_CHECKING:
+    from verdicts.models import Attempt, AttributionRequest, Node, Verdict
+else:
+    Attempt = AttributionRequest = Node = Verdict = models.Model
+
+#: The order of every list of verdicts unless another is asked for: what ended last comes first.
+VERDICT_ORDER = ("-happened_at", "-created_at", "id")
+
+
+class VerdictQuerySet(models.QuerySet["Verdict"]):
+    """Verdicts, with what the list and the detail need in a fixed number of queries."""
+
+    def current(self) -> "VerdictQuerySet":
+        """The verdicts that stand: one for each attempt that has any."""
+        return self.filter(is_current=True)
+
+    def for_list(self) -> "VerdictQuerySet":
+        """Rows for a list: without the body, with `coverage` (the collector reports) taken out of it."""
+        return (
+            self.select_related("attempt", "attempt__cluster", "attempt__workload", "ruleset")
+            .prefetch_related("nodes")
+            .defer("body", "body_json", "attempt__body")
+            .annotate(coverage=KeyTransform("coverage", "body"))
+        )
+
+    def for_detail(self) -> "VerdictQuerySet":
+        """One verdict with everything its page shows."""
+        return self.select_related("attempt", "attempt__cluster", "attempt__workload", "ruleset").prefetch_related(
+            "nodes", "reviews__author"
+        )
+
+    def happened_within(self, after: datetime | None, before: datetime | None) -> "VerdictQuerySet":
+        """Those whose attempt ended within the time given; what still runs is always among them."""
+        inside = Q()
+        if after is not None:
+            inside &= Q(happened_at__gte=after)
+        if before is not None:
+            inside &= Q(happened_at__lt=before)
+        return self.filter(inside | Q(state=State.RUNNING.value))
+
+    def history_of(self, attempt_id: object) -> "VerdictQuerySet":
+        """All verdicts of an attempt, the newest first."""
+        return self.filter(attempt_id=attempt_id).order_by("-number")
+
+
+class AttemptQuerySet(models.QuerySet["Attempt"]):
+    """Attempts with their standing verdict."""
+
+    def for_list(self) -> "AttemptQuerySet":
+        """Rows for a list, each with `standing`: a list of its current verdict or of none."""
+        verdicts = self.model._meta.get_field("verdicts").related_model
+        standing = verdicts.objects.current().defer("body", "body_json").prefetch_related("nodes")
+        return self.select_related("cluster", "workload").prefetch_related(
+            "nodes", Prefetch("verdicts", queryset=standing, to_attr="standing")
+        )
+
+
+class NodeQuerySet(models.QuerySet["Node"]):
+    """Machines and how often they were named."""
+
+    def for_list(self) -> "NodeQuerySet":
+        """Nodes with `blamed`: in how many standing verdicts they are affected."""
+        return (
+            self.select_related("cluster")
+            .annotate(blamed=Count("verdicts", filter=Q(verdicts__is_current=True), distinct=True))
+            .order_by("cluster__name", "name", "id")
+        )
+
+
+class RequestQuerySet(models.QuerySet["AttributionRequest"]):
+    """The queue of record."""
+
+    def open(self) -> "RequestQuerySet":
+        """Those that still owe a verdict."""
+        return self.filter(state__in=[state.value for state in OPEN_STATES])
+
+    def takeable(self, now: datetime) -> "RequestQuerySet":
+        """Those that a worker may take: due and nobody's, or held by a lease that ran out."""
+        return self.filter(
+            Q(state=RequestState.PENDING.value, due_at__lte=now)
+            | Q(state=RequestState.RUNNING.value, lease_until__lte=now)
+        )
+
+    def unheard(self, now: datetime, resend_before: datetime) -> "RequestQuerySet":
+        """Those that may be taken and whose last wake-up was not heard: never sent, or sent before `resend_before`."""
+        return self.takeable(now).filter(Q(sent_at__isnull=True) | Q(sent_at__lte=resend_before)).order_by(F("due_at"))
