@@ -1,0 +1,53 @@
+"""The `inquest` command.
+
+Each subcommand is named by the module that has it and is imported only when it is called: `inquest explain`
+must start in well under half a second on a login node, and so loads neither Django nor Celery.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import NamedTuple
+
+import click
+
+
+class Entry(NamedTuple):
+    """Where a subcommand lives, and its line in the list (known without importing it)."""
+
+    target: str
+    summary: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "bench": Entry("rules.bench:bench", "Score the engine on a folder of labelled incidents."),
+    "explain": Entry("rules.cli:explain", "Say why a job failed, from its logs alone."),
+    "ingest": Entry("verdicts.cli:ingest", "Store an incident folder and ask for its verdict."),
+    "rules": Entry("rules.cli:rules", "List, lint and test the rules."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is used, not when it is listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="inquest")
+def main() -> None:
+    """Inquest says why a distributed training job failed, and how sure it is."""
