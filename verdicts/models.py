@@ -87,6 +87,7 @@ class Attempt(models.Model):
     """One execution of a workload. `body` is what `attempt.json` said; columns repeat it for keys and filters.
 
     `generation` counts changes of the evidence: an attribution that loaded an older one is run again.
+    `cut` says of each source how many deliveries of observations the store refused because it was full.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -105,6 +106,7 @@ class Attempt(models.Model):
     nodes = models.ManyToManyField(Node, related_name="attempts", blank=True)
     body = models.JSONField()
     generation = models.PositiveBigIntegerField(default=0)
+    cut = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     objects = AttemptQuerySet.as_manager()
@@ -131,19 +133,13 @@ class Attempt(models.Model):
 
 
 class CollectorReport(models.Model):
-    """What one collector said of its source for an attempt; the latest report of a collector replaces its earlier one.
-
-    `stored` and `cut` are the store's own counts of that collector's observations: what it holds, and
-    whether something was refused because the attempt was full.
-    """
+    """What one collector said of its source for an attempt; a later report of it replaces the earlier one."""
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="reports")
     source = models.CharField(max_length=32)
     collector = models.CharField(max_length=255, blank=True)
     status = models.CharField(max_length=16)
     body = models.JSONField()
-    stored = models.PositiveBigIntegerField(default=0)
-    cut = models.BooleanField(default=False)
     received_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
