@@ -1,0 +1,158 @@
+"""The attempt: what `attempt.json` says about one execution of a workload."""
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+
+from rules.stamp import parse_stamp
+from rules.words import ReportStatus, Source
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Text = Annotated[str, msgspec.Meta(max_length=4096)]
+
+TOPOLOGY_KINDS = ("switch", "rail", "rack", "power", "image", "maintenance")
+MAX_NODES = 100_000
+
+
+class InputError(ValueError):
+    """Input that cannot be used; the message names the file and the field."""
+
+
+class CollectorReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What one collector asked for, got and delivered. `seconds` is the time taken, `bytes` what was read."""
+
+    source: Source
+    status: ReportStatus
+    reason: Text = ""
+    collector: Text = ""
+    read: Count = 0
+    kept: Count = 0
+    delivered: Count = 0
+    bytes: Count = 0
+    first: str | None = None
+    last: str | None = None
+    seconds: float | None = None
+    files: list[str] = []
+
+
+class RankPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where a rank ran; `gpu` is an index, a PCI address or a UUID."""
+
+    node: Text = ""
+    gpu: Text = ""
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One execution of a workload on one allocation.
+
+    Times are RFC 3339. `clock_bounds` are seconds by source; `utc_offset` ("+01:00") is the zone of
+    stamps that carry none. `topology` maps kind → element → nodes.
+    """
+
+    job_id: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+    cluster: Text = ""
+    scheduler: Annotated[str, msgspec.Meta(pattern="^(slurm|kubernetes|static)?$")] = ""
+    workload: Text = ""
+    restart_count: Count = 0
+    submit_time: str | None = None
+    start: str | None = None
+    end: str | None = None
+    state: Text = ""
+    exit_code: str | int | None = None
+    signal: int | None = None
+    reason: Text = ""
+    user: Text = ""
+    account: Text = ""
+    partition: Text = ""
+    nodes: list[str] = []
+    ranks: dict[str, RankPlace] = {}
+    image: Text = ""
+    topology: dict[str, dict[str, list[str]]] = {}
+    clock_bounds: dict[Source, Annotated[float, msgspec.Meta(ge=0, le=86400)]] = {}
+    utc_offset: Annotated[str, msgspec.Meta(pattern=r"^([+-]\d\d:\d\d|Z)?$")] = ""
+    collectors: list[CollectorReport] = []
+
+    def described(self) -> dict[str, Any]:
+        """The set fields as plain data, for the verdict; collector reports stand elsewhere in it."""
+        plain = msgspec.to_builtins(self)
+        plain.pop("collectors", None)
+        return plain
+
+
+def decode_attempt(raw: bytes, *, name: str = "attempt.json") -> Attempt:
+    """Decode and check an attempt. Raises InputError naming the file and the field."""
+    try:
+        attempt = msgspec.json.decode(raw, type=Attempt)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{name}: {_field(error)}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{name}: not valid JSON: {error}") from error
+    return checked(attempt, name=name)
+
+
+def checked(attempt: Attempt, *, name: str = "attempt") -> Attempt:
+    """Check what the types cannot and expand host lists. Raises InputError naming the field."""
+    _check_times(attempt, name)
+    for kind in attempt.topology:
+        if kind not in TOPOLOGY_KINDS:
+            raise InputError(f"{name}: topology.{kind}: is none of {', '.join(TOPOLOGY_KINDS)}")
+    for rank in attempt.ranks:
+        if not rank.isdigit():
+            raise InputError(f"{name}: ranks.{rank}: a rank is a whole number from 0")
+    try:
+        nodes = [node for entry in attempt.nodes for node in expand_hostlist(entry)]
+    except ValueError as error:
+        raise InputError(f"{name}: nodes: {error}") from error
+    return msgspec.structs.replace(attempt, nodes=sorted(set(nodes), key=natural))
+
+
+def _check_times(attempt: Attempt, name: str) -> None:
+    """Check the attempt's own times. Raises InputError naming the field."""
+    for field in ("submit_time", "start", "end"):
+        value = getattr(attempt, field)
+        stamp = parse_stamp(value) if value is not None else None
+        if value is not None and (stamp is None or stamp.clock not in ("utc", "local")):
+            raise InputError(f"{name}: {field}: {value!r} is not an RFC 3339 time such as 2026-11-03T02:11:04+01:00")
+
+
+def _field(error: msgspec.ValidationError) -> str:
+    """msgspec's message with its path as a dotted field: "nodes[2]: Expected `str`, got `int`"."""
+    text = str(error)
+    match = re.fullmatch(r"(.*) - at `\$\.?(.*)`", text, re.DOTALL)
+    return f"{match[2]}: {match[1]}" if match else text
+
+
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """Sort key under which gpu-2 comes before gpu-10."""
+    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"(\d+)", text) if p]
+
+
+_BRACKET = re.compile(r"^([^\[\]]*)\[([0-9,-]+)\](.*)$")
+
+
+def expand_hostlist(text: str) -> list[str]:
+    """Expand a Slurm host list ("gpu-[01-03,7],login1") into names. Raises ValueError when it is malformed."""
+    names: list[str] = []
+    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        names.extend(_expand(part.strip()))
+        if len(names) > MAX_NODES:
+            raise ValueError(f"{text[:80]!r} stands for more than {MAX_NODES} nodes")
+    return names
+
+
+def _expand(part: str) -> list[str]:
+    if "[" not in part and "]" not in part:
+        return [part]
+    match = _BRACKET.match(part)
+    if match is None:
+        raise ValueError(f"{part[:80]!r} is not a host list")
+    head, ranges, tail = match.groups()
+    names = []
+    for piece in ranges.split(","):
+        low, _, high = piece.partition("-")
+        high = high or low
+        if not (low.isdigit() and high.isdigit()) or int(high) < int(low) or int(high) - int(low) > MAX_NODES:
+            raise ValueError(f"{piece!r} in {part[:80]!r} is not a range")
+        names += [f"{head}{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
+    return [name for start in names for name in _expand(start + tail)]

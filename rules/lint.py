@@ -1,0 +1,127 @@
+"""What `inquest rules lint` asks of a catalogue beyond that its files can be read."""
+
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rules import decode, extract, scan
+from rules.examples import Failure, rule_files
+from rules.observation import Observation
+from rules.rule import Rule, line_of, parse_rule
+from rules.ruleset import Ruleset, RuleError
+from rules.words import Maturity, Role
+
+
+def lint(ruleset: Ruleset, roots: list[Path]) -> list[Failure]:
+    """Every problem of the rule files under `roots`, in the order of the files."""
+    problems: list[Failure] = []
+    sources: dict[str, tuple[Path, bytes, Rule]] = {}
+    for path, raw in rule_files(roots):
+        try:
+            rule = parse_rule(raw, name=str(path))
+        except RuleError as error:
+            name, _, rest = str(error).partition(":")
+            line, _, text = rest.partition(":")
+            problems.append(Failure(name, int(line) if line.isdigit() else 1, text.strip()))
+            continue
+        sources[rule.id] = (path, raw, rule)
+        problems += [Failure(str(path), line_of(raw, "", near), text) for text, near in _one(ruleset, rule)]
+    for text, rule_id in _targets(ruleset):
+        if rule_id in sources:
+            path, raw, _ = sources[rule_id]
+            problems.append(Failure(str(path), line_of(raw, "explains", "[[explains]]"), text))
+    for cycle in _cycles(ruleset):
+        path, raw, _ = sources.get(cycle[0]) or (Path("?"), b"", None)
+        text = "explains in a circle without an order in time: " + " → ".join([*cycle, cycle[0]])
+        problems.append(Failure(str(path), line_of(raw, "explains", "[[explains]]"), text))
+    return problems
+
+
+def _one(ruleset: Ruleset, rule: Rule) -> list[tuple[str, str]]:
+    """(problem, text near which it stands) of one rule."""
+    found = []
+    if not rule.links and not rule.note:
+        found.append(("has neither links to where its facts come from nor a note", "links"))
+    if rule.match.decode and rule.match.decode not in decode.DECODERS:
+        found.append((f"decoder {rule.match.decode!r} is none of {', '.join(sorted(decode.DECODERS))}", "decode"))
+    for pattern in rule.match.any:
+        if reason := scan.refusal(pattern):
+            found.append((f"pattern {pattern!r}: the automaton refuses it: {reason}", pattern))
+        if len(_fixed(pattern)) < 4:
+            found.append((f"pattern {pattern!r} has no fixed text of four characters: it would touch every line", pattern))
+    if not any(example.expect.get("matches", 0) for example in rule.test):
+        found.append(("no test that fires", "[[test]]"))
+    if not any(example.expect.get("matches") == 0 for example in rule.test):
+        found.append(("no test that does not fire", "[[test]]"))
+    for pattern in _unproved(rule):
+        found.append((f"pattern {pattern!r} is matched by no test", pattern))
+    if rule.maturity is Maturity.STABLE and rule.blamable and not rule.incident:
+        found.append(("a stable rule that can be blamed needs an [[incident]]", "maturity"))
+    if rule.blamable and not (rule.now and rule.later):
+        found.append(("a rule that can be blamed says what to do: `now` and `later`", "impact"))
+    if rule.blamable and not rule.check:
+        found.append(("a rule that can be blamed says how to tell it from another cause: `check`", "impact"))
+    if rule.id in ruleset.by_id:
+        found += [(text, "[[test]]") for text in _others(ruleset, rule)]
+    return found
+
+
+def _fixed(pattern: str) -> str:
+    """The longest run of fixed text in a pattern."""
+    plain = re.sub(r"\\[.()\[\]|*+?{}^$/: -]", lambda m: m[0][1], re.sub(r"\(\?P<\w+>|\(\?[a-z:]+\)?", "(", pattern))
+    return max(re.split(r"\[[^\]]*\]|\\[a-zA-Z]|[()|*+?.^$]|\{[\d,]*\}", plain), key=len, default="")
+
+
+def _unproved(rule: Rule) -> list[str]:
+    lines = [line for example in rule.test if example.expect.get("matches", 0) for line in example.lines]
+    messages = [extract.read.parse(line).message for line in lines]
+    return [p for p in rule.match.any if not any(re.search(p, text) for text in [*messages, *lines])]
+
+
+def _others(ruleset: Ruleset, rule: Rule) -> list[str]:
+    """Other blamable rules that fire on this rule's firing lines without either saying that it explains the other."""
+    found = set()
+    for example in rule.test:
+        if not example.expect.get("matches", 0):
+            continue
+        for line in example.lines:
+            seen = extract.sightings(ruleset, Observation(source=rule.match.sources[0], body=line))
+            ids = {s.rule.id for s in seen}
+            if rule.id not in ids:
+                continue
+            for other in (s.rule for s in seen if s.rule.id != rule.id):
+                if rule.blamable and other.blamable and not _related(rule, other):
+                    found.add(f"{other.id} fires on the line of test {example.name!r} too, and neither explains the other")
+    return sorted(found)
+
+
+def _related(a: Rule, b: Rule) -> bool:
+    return explains(a, b) or explains(b, a) or a.symptom == b.symptom
+
+
+def explains(a: Rule, b: Rule) -> bool:
+    """Whether `a` says that it can explain `b`, wherever and whenever."""
+    return any(targets(pattern, b) for entry in a.explains for pattern in entry.symptoms)
+
+
+def targets(pattern: str, rule: Rule) -> bool:
+    """Whether a name of an `explains` entry means this rule."""
+    if pattern.startswith("@"):
+        return pattern[1:] in rule.groups
+    return fnmatchcase(rule.id, pattern) or fnmatchcase(rule.symptom, pattern)
+
+
+def _targets(ruleset: Ruleset) -> list[tuple[str, str]]:
+    found = []
+    for rule in ruleset.rules:
+        for entry in [*rule.explains, *rule.confirms]:
+            for pattern in entry.symptoms:
+                if not any(targets(pattern, other) for other in ruleset.rules):
+                    found.append((f"explains {pattern!r}, which no rule is", rule.id))
+    return found
+
+
+def _cycles(ruleset: Ruleset) -> list[list[str]]:
+    """Pairs of rules that explain each other: only a strict order in time could tell them apart."""
+    causes = [rule for rule in ruleset.rules if rule.role is Role.CAUSE]
+    return [[a.id, b.id] for i, a in enumerate(causes) for b in causes[i + 1 :] if explains(a, b) and explains(b, a)]

@@ -1,0 +1,243 @@
+"""The rules that are in force: the shipped catalogue, a site's layer over it, and their digest.
+
+Reading three hundred TOML files and compiling their automaton takes about a second, so both are kept
+under the user's cache folder by digest; a cache that cannot be read or written is only slower.
+"""
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rules import scan
+from rules.attempt import TOPOLOGY_KINDS
+from rules.rule import Rule, RuleError, line_of, parse_rule
+from rules.stamp import MICRO
+from rules.words import Domain, Maturity, Role, Source
+
+CATALOGUE = Path(__file__).parent / "catalogue"
+SITE_FILE = "site.toml"
+DEFAULTS_FILE = "defaults.toml"
+#: Part of the cache key: raised when the shape of what is cached changes.
+CACHE_VERSION = "1"
+
+
+class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a site changes of a shipped rule without copying it."""
+
+    maturity: Maturity | None = None
+    role: Role | None = None
+    domain: Domain | None = None
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`site.toml`: rules switched off, changed words, and what the site knows of its cluster."""
+
+    disable: list[str] = []
+    overrides: dict[str, Override] = {}
+    topology: dict[str, dict[str, list[str]]] = {}
+    clock_bounds: dict[Source, float] = {}
+
+
+class _Cached(msgspec.Struct, frozen=True):
+    """What one cache file holds."""
+
+    rules: list[Rule]
+    defaults: list[dict[str, Any]]
+    site: Site
+    automaton: bytes
+    layers: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Ruleset:
+    """Rules ordered by id, with the digest of every file that they came from."""
+
+    rules: tuple[Rule, ...]
+    digest: str
+    layers: tuple[str, ...] = ("shipped",)
+    site: Site = field(default_factory=Site)
+    defaults: tuple[dict[str, Any], ...] = ()
+    automaton: bytes = b""
+
+    @cached_property
+    def scanner(self) -> scan.Scanner:
+        """The multi-pattern scanner over all rules."""
+        return scan.Scanner(self.patterns, automaton=self.automaton)
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """Every pattern that can make a rule fire, in the order of `owners`."""
+        return tuple(pattern for rule in self.rules for pattern in rule.match.any)
+
+    @cached_property
+    def owners(self) -> tuple[int, ...]:
+        """For each pattern the index of its rule."""
+        return tuple(index for index, rule in enumerate(self.rules) for _ in rule.match.any)
+
+    @cached_property
+    def by_id(self) -> dict[str, Rule]:
+        """Rules by id."""
+        return {rule.id: rule for rule in self.rules}
+
+
+def load_ruleset(site_dir: str | Path | None = None, *, cache: bool = True) -> Ruleset:
+    """Load the shipped catalogue with a site's layer over it.
+
+    Without `site_dir` the environment's INQUEST_RULES_DIR is used, if set. Raises RuleError.
+    """
+    site_dir = site_dir or os.environ.get("INQUEST_RULES_DIR") or None
+    layers = [("shipped", CATALOGUE)]
+    if site_dir is not None:
+        if not Path(site_dir).is_dir():
+            raise RuleError(f"{site_dir}: the directory of site rules does not exist")
+        layers.append(("site", Path(site_dir)))
+    files = [(label, path.relative_to(root).as_posix(), path) for label, root in layers for path in _files(root)]
+    raws = [path.read_bytes() for _, _, path in files]
+    digest = _digest(files, raws)
+    if cache and (cached := _read_cache(digest)):
+        return _from_cached(cached, digest)
+    built = _build(files, raws, [label for label, _ in layers])
+    if cache:
+        _write_cache(digest, built)
+    return _from_cached(built, digest)
+
+
+def load_files(files: dict[str, bytes]) -> Ruleset:
+    """A ruleset from texts by relative name, for tests and for `inquest rules new`. Raises RuleError."""
+    entries = [("given", name, Path(name)) for name in sorted(files)]
+    raws = [files[name] for _, name, _ in entries]
+    return _from_cached(_build(entries, raws, ["given"]), _digest(entries, raws))
+
+
+def _files(root: Path) -> list[Path]:
+    return sorted(path for path in root.rglob("*.toml") if not path.name.startswith("."))
+
+
+def _digest(files: list[tuple[str, str, Path]], raws: list[bytes]) -> str:
+    total = hashlib.sha256()
+    for (label, name, _), raw in zip(files, raws, strict=True):
+        total.update(f"{label}\0{name}\0{len(raw)}\0".encode())
+        total.update(raw)
+    return total.hexdigest()
+
+
+def _build(files: list[tuple[str, str, Path]], raws: list[bytes], layers: list[str]) -> _Cached:
+    rules: dict[str, Rule] = {}
+    origin: dict[str, tuple[str, Path]] = {}
+    defaults: list[dict[str, Any]] = []
+    site = Site()
+    for (label, name, path), raw in zip(files, raws, strict=True):
+        if name == SITE_FILE:
+            site = _read_site(raw, path)
+            continue
+        if name == DEFAULTS_FILE:
+            defaults = _toml(raw, path)["explains"]
+            continue
+        rule = parse_rule(raw, name=str(path))
+        if rule.id != f"{path.parent.name}.{path.stem}":
+            line = line_of(raw, "id", "id")
+            raise RuleError(f"{path}:{line}: id {rule.id!r} does not agree with {path.parent.name}/{path.name}")
+        if rule.id in rules and origin[rule.id][0] == label:
+            raise RuleError(f"{path}:{line_of(raw, 'id', 'id')}: id {rule.id!r} is also in {origin[rule.id][1]}")
+        rules[rule.id], origin[rule.id] = rule, (label, path)
+    rules = _apply(site, rules)
+    ordered = [_slim(rules[rule_id]) for rule_id in sorted(rules)]
+    patterns = [pattern for rule in ordered for pattern in rule.match.any]
+    return _Cached(ordered, defaults, site, scan.compile_automaton(patterns), layers)
+
+
+def _toml(raw: bytes, path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RuleError(f"{path}:1: {error}") from error
+
+
+def _read_site(raw: bytes, path: Path) -> Site:
+    try:
+        site = msgspec.convert(_toml(raw, path), Site)
+    except msgspec.ValidationError as error:
+        raise RuleError(f"{path}:1: {error}") from error
+    for kind in site.topology:
+        if kind not in TOPOLOGY_KINDS:
+            raise RuleError(f"{path}:{line_of(raw, kind, kind)}: topology.{kind} is none of {', '.join(TOPOLOGY_KINDS)}")
+    return site
+
+
+def _apply(site: Site, rules: dict[str, Rule]) -> dict[str, Rule]:
+    for rule_id in [*site.disable, *site.overrides]:
+        if rule_id not in rules:
+            raise RuleError(f"{SITE_FILE}: there is no rule {rule_id!r}")
+    kept = {rule_id: rule for rule_id, rule in rules.items() if rule_id not in site.disable}
+    for rule_id, override in site.overrides.items():
+        if rule_id in kept:
+            changes = {key: value for key, value in msgspec.structs.asdict(override).items() if value is not None}
+            kept[rule_id] = msgspec.structs.replace(kept[rule_id], **changes)
+    return kept
+
+
+def _slim(rule: Rule) -> Rule:
+    """The rule without its tests, which only `inquest rules` reads and reads for itself."""
+    return msgspec.structs.replace(rule, test=[], incident=[])
+
+
+def _from_cached(cached: _Cached, digest: str) -> Ruleset:
+    return Ruleset(
+        rules=tuple(cached.rules),
+        digest=digest,
+        layers=tuple(cached.layers),
+        site=cached.site,
+        defaults=tuple(cached.defaults),
+        automaton=cached.automaton,
+    )
+
+
+def _cache_file(digest: str) -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "inquest" / f"rules-{CACHE_VERSION}-{scan.BACKEND}-{digest[:32]}.bin"
+
+
+def _read_cache(digest: str) -> _Cached | None:
+    """The cached build, or None when there is none or it is damaged (the first 32 bytes are its sha256)."""
+    try:
+        data = _cache_file(digest).read_bytes()
+        if hashlib.sha256(data[32:]).digest() != data[:32]:
+            return None
+        return msgspec.msgpack.decode(data[32:], type=_Cached)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _write_cache(digest: str, built: _Cached) -> None:
+    """Keep the build for the next start; a read-only or full home only costs the time again."""
+    path = _cache_file(digest)
+    data = msgspec.msgpack.encode(built)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(hashlib.sha256(data).digest() + data)
+        os.replace(file.name, path)
+    except OSError:
+        return
+
+
+#: Default clock bounds in microseconds: how far a stamp of this source may be from true time.
+CLOCK_BOUNDS = {
+    Source.APPLOG: 1 * MICRO,
+    Source.SYSLOG: 1 * MICRO,
+    Source.FABRIC_MANAGER: 1 * MICRO,
+    Source.SCHEDULER: 5 * MICRO,
+    Source.KUBERNETES: 2 * MICRO,
+    Source.NODE_METRICS: 30 * MICRO,
+    Source.NETWORK_METRICS: 30 * MICRO,
+    Source.GPU_EVENTS: 5 * MICRO,
+    Source.PROGRESS: 5 * MICRO,
+}
