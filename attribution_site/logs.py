@@ -1,0 +1,58 @@
+"""Log lines as JSON, one object a line, each with the request or task that it belongs to."""
+
+from __future__ import annotations
+
+import logging.config
+
+import structlog
+from structlog.typing import Processor
+
+SHARED: list[Processor] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    structlog.processors.StackInfoRenderer(),
+]
+
+
+def configure(*, level: str, form: str) -> None:
+    """Send structlog and the standard library's loggers to stderr; `form` is `json` or `console`."""
+    last: list[Processor] = (
+        [structlog.dev.ConsoleRenderer(colors=False)]
+        if form == "console"
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+    )
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "formatters": {
+                "lines": {
+                    "()": structlog.stdlib.ProcessorFormatter,
+                    "foreign_pre_chain": [structlog.stdlib.ExtraAdder(), *SHARED],
+                    "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+                }
+            },
+            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
+            "root": {"handlers": ["stderr"], "level": level},
+            "loggers": {
+                # RequestLog says the same with the request's id.
+                "django.server": {"level": "WARNING"},
+                "django.request": {"level": "ERROR"},
+                # A line for each beat and each task received is noise at rest.
+                "celery.beat": {"level": "WARNING"},
+                "celery.worker.strategy": {"level": "WARNING"},
+            },
+        }
+    )
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *SHARED,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,51 @@
+"""A log line for each request, and an id that joins all lines of one request."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+import structlog
+from django.http import HttpRequest, HttpResponse
+from django.utils.functional import LazyObject, empty
+
+log = structlog.get_logger("inquest.request")
+
+# A caller's id is repeated in our logs: short and of plain characters, or replaced.
+CALLERS_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+QUIET = ("/healthz", "/readyz", "/static/")
+
+
+def _name(request: HttpRequest) -> str | None:
+    """The user's name, if the request has asked who it is: a log line must not cost a query."""
+    user = request.__dict__.get("user")
+    if user is None or (isinstance(user, LazyObject) and user.__dict__.get("_wrapped", empty) is empty):
+        return None
+    return user.get_username() or None
+
+
+class RequestLog:
+    """Bind a request id to the log lines of a request, return it as X-Request-ID, and log the outcome."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        given = request.headers.get("X-Request-ID", "")
+        request_id = given if CALLERS_ID.fullmatch(given) else uuid.uuid4().hex
+        started = time.perf_counter()
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            response = self.get_response(request)
+            response["X-Request-ID"] = request_id
+            quiet = request.path.startswith(QUIET) and response.status_code < 500
+            (log.debug if quiet else log.info)(
+                "request",
+                method=request.method,
+                path=request.path,
+                status=response.status_code,
+                ms=round((time.perf_counter() - started) * 1000, 1),
+                user=_name(request),
+            )
+        return response

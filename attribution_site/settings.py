@@ -1,0 +1,298 @@
+"""Settings of the site, all of them from the environment. The table is in docs/settings.md."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import environ
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse_lazy
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+from attribution_site import logs
+from attribution_site.secret import key_from
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+
+DATA_DIR = Path(env.str("INQUEST_DATA_DIR", default="") or BASE_DIR / "var").resolve()
+# A running `make demo` says here where its database and broker are, so that commands in another terminal
+# find them. The environment wins.
+env.read_env(DATA_DIR / "demo.env")
+
+DEBUG = env.bool("DEBUG", default=False)
+
+
+def _secret_key() -> str:
+    if key := env.str("SECRET_KEY", default=""):
+        return key
+    path = Path(env.str("SECRET_KEY_FILE", default="") or DATA_DIR / "secret-key")
+    try:
+        return key_from(path)
+    except OSError as error:
+        raise ImproperlyConfigured(f"SECRET_KEY is not set and {path} cannot be used: {error}") from error
+
+
+SECRET_KEY = _secret_key()
+SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
+
+# --- What the site is made of -------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "attribution_site.apps.SiteConfig",
+    "verdicts.apps.VerdictsConfig",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "csp",
+    "django_filters",
+    "django_htmx",
+    "template_partials.apps.SimpleAppConfig",
+    "rest_framework",
+    "knox",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "drf_standardized_errors",
+]
+
+MIDDLEWARE = [
+    "attribution_site.middleware.RequestLog",
+    # Before anything that asks for a host name or a session: probes have neither.
+    "attribution_site.health.Health",
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "attribution_site.urls"
+WSGI_APPLICATION = "attribution_site.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# The cached loader hides edits to a template until a restart: not wanted while developing.
+_LOADERS = ["django.template.loaders.filesystem.Loader", "django.template.loaders.app_directories.Loader"]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "OPTIONS": {
+            "loaders": [
+                (
+                    "template_partials.loader.Loader",
+                    _LOADERS if DEBUG else [("django.template.loaders.cached.Loader", _LOADERS)],
+                )
+            ],
+            "builtins": ["template_partials.templatetags.partials"],
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# --- Database, cache and broker -----------------------------------------------------------------
+
+
+def _database(url: str) -> dict[str, object]:
+    """Django's form of a libpq URL, so that every libpq option (sslmode, a socket folder, …) works."""
+    try:
+        parts = dict(conninfo_to_dict(url))
+    except ProgrammingError as error:
+        raise ImproperlyConfigured(f"DATABASE_URL is not a PostgreSQL URL: {error}") from error
+    known = {name: str(parts.pop(name, "") or "") for name in ("dbname", "user", "password", "host", "port")}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": known["dbname"] or known["user"],
+        "USER": known["user"],
+        "PASSWORD": known["password"],
+        "HOST": known["host"],
+        "PORT": known["port"],
+        "OPTIONS": {"connect_timeout": 5, "application_name": "inquest", **parts},
+        "CONN_MAX_AGE": env.int("DATABASE_MAX_AGE", default=60),
+        # A restart of the server costs one failed check, not one failed request.
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+DATABASES = {"default": _database(env.str("DATABASE_URL", default="postgresql://inquest@localhost/inquest"))}
+CACHES = {"default": env.cache("CACHE_URL", default="locmemcache://")}
+
+CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default="redis://localhost:6379/0")
+CELERY_TASK_DEFAULT_QUEUE = "inquest"
+# A task is given back when its worker dies, and every task may run twice. What must not be lost is a row
+# in the database, and `verdicts.sweep` sends it again: the broker only wakes workers.
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_TIME_LIMIT = env.int("INQUEST_TASK_SECONDS", default=300)
+CELERY_TASK_SOFT_TIME_LIMIT = int(CELERY_TASK_TIME_LIMIT * 0.9)
+# Redis has no notion of a dead consumer, only of a message held too long: just above the longest task.
+CELERY_BROKER_TRANSPORT_OPTIONS = (
+    {"visibility_timeout": CELERY_TASK_TIME_LIMIT + 30}
+    if CELERY_BROKER_URL.startswith(("redis", "rediss", "sentinel"))
+    else {}
+)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_TIMEOUT = 4
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_WORKER_MAX_TASKS_PER_CHILD = 500
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+# The schedule is this table; nothing about it is worth keeping in a file between starts.
+CELERY_BEAT_SCHEDULER = "celery.beat.Scheduler"
+CELERY_BEAT_SCHEDULE = {
+    "verdicts.sweep": {
+        "task": "verdicts.sweep",
+        "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=15)),
+        "options": {"expires": 60},
+    },
+}
+
+# --- The engine ---------------------------------------------------------------------------------
+
+INQUEST_RULES_DIR = env.str("INQUEST_RULES_DIR", default="")
+
+# --- People and tokens --------------------------------------------------------------------------
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = reverse_lazy("login")
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = reverse_lazy("login")
+SESSION_COOKIE_AGE = env.int("INQUEST_SESSION_SECONDS", default=12 * 3600)
+# Wrong passwords within five minutes, by account and by address, before the login page asks to wait.
+LOGIN_FAILURES_ALLOWED = env.int("INQUEST_LOGIN_FAILURES", default=10)
+LOGIN_FAILURES_SECONDS = 300
+
+# --- The network around it ----------------------------------------------------------------------
+
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+
+# How many proxies of ours stand in front: so many entries of X-Forwarded-For are believed, and
+# X-Forwarded-Proto only if there is one. Anybody can send these headers.
+PROXIES = env.int("INQUEST_PROXIES", default=0)
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PROXIES else None
+
+HTTPS = env.bool("INQUEST_HTTPS", default=True)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SECURE_HSTS_SECONDS = env.int("INQUEST_HSTS_SECONDS", default=30 * 24 * 3600) if HTTPS else 0
+SECURE_SSL_REDIRECT = env.bool("INQUEST_HTTPS_REDIRECT", default=False)
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        # The style sheet carries its arrows and check marks as data: pictures.
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "manifest-src": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "object-src": [NONE],
+    }
+}
+
+# One batch of observations, or one form. The views set their own, lower limits.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+
+# --- Static files, time and language ------------------------------------------------------------
+
+STATIC_URL = "static/"
+STATIC_ROOT = Path(env.str("INQUEST_STATIC_ROOT", default="") or DATA_DIR / "static")
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEBUG
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+WHITENOISE_USE_FINDERS = DEBUG
+
+LANGUAGE_CODE = "en-us"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+# --- API ----------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "knox.auth.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.LimitOffsetPagination",
+    "PAGE_SIZE": 50,
+    "DEFAULT_SCHEMA_CLASS": "drf_standardized_errors.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "drf_standardized_errors.handler.exception_handler",
+    "DEFAULT_THROTTLE_CLASSES": [
+        "rest_framework.throttling.AnonRateThrottle",
+        "rest_framework.throttling.UserRateThrottle",
+    ],
+    "DEFAULT_THROTTLE_RATES": {
+        "anon": env.str("INQUEST_API_RATE_ANONYMOUS", default="60/min"),
+        "user": env.str("INQUEST_API_RATE", default="3000/min"),
+        "token": "10/min",
+    },
+    "NUM_PROXIES": PROXIES,
+    "COERCE_DECIMAL_TO_STRING": False,
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+REST_KNOX = {
+    "TOKEN_TTL": timedelta(days=env.int("INQUEST_TOKEN_DAYS", default=30)),
+    "TOKEN_LIMIT_PER_USER": 20,
+    "AUTO_REFRESH": False,
+    "TOKEN_PREFIX": "inq_",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Inquest",
+    "DESCRIPTION": "Attempts, their evidence, and the verdicts on why they ended as they did.",
+    "VERSION": "1",
+    "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "POSTPROCESSING_HOOKS": ["drf_standardized_errors.openapi_hooks.postprocess_schema_enums"],
+}
+
+# --- Logs ---------------------------------------------------------------------------------------
+
+LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
+LOG_FORMAT = env.str("LOG_FORMAT", default="console" if DEBUG else "json")
+LOGGING_CONFIG = None
+logs.configure(level=LOG_LEVEL, form=LOG_FORMAT)
