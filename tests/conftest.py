@@ -1,0 +1,57 @@
+"""What all tests share: a PostgreSQL of their own where none is given, and a clean cache."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.cache import cache
+from django.db import connections
+from psycopg.conninfo import conninfo_to_dict
+
+from attribution_site.embedded import Postgres
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """DATABASE_URL, or that of an embedded PostgreSQL which lives as long as the test run."""
+    if url := os.environ.get("DATABASE_URL"):
+        yield url
+        return
+    with tempfile.TemporaryDirectory(prefix="inquest-pg-") as folder:
+        Path(folder).chmod(0o755)
+        postgres = Postgres(Path(folder), durable=False)
+        postgres.prepare()
+        with open(Path(folder) / "postgres.log", "wb") as log:
+            server = postgres.start(log)
+            try:
+                postgres.wait(server)
+                yield postgres.url("postgres")
+            finally:
+                server.send_signal(signal.SIGINT)
+                server.wait(30)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(postgres_url: str) -> None:
+    """Point Django at that server, before pytest-django makes the test database."""
+    parts = conninfo_to_dict(postgres_url)
+    settings = connections["default"].settings_dict
+    settings["HOST"] = str(parts.get("host") or "")
+    settings["PORT"] = str(parts.get("port") or "")
+    settings["USER"] = str(parts.get("user") or "")
+    settings["PASSWORD"] = str(parts.get("password") or "")
+    settings["NAME"] = str(parts.get("dbname") or settings["NAME"])
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    settings["TEST"]["NAME"] = "_".join(filter(None, ["test_inquest", worker]))
+
+
+@pytest.fixture(autouse=True)
+def _clean_cache() -> Iterator[None]:
+    """Counters of throttles and wrong passwords start at nought in each test."""
+    yield
+    cache.clear()
