@@ -9,8 +9,21 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from rules.words import Domain, ReportStatus, Role, Source, State, Strength
-from verdicts.choices import OPEN_STATES, FindingStatus, Label, Mode, RequestState, Scheduler
-from verdicts.find import VERDICT_ORDER, AttemptQuerySet, NodeQuerySet, RequestQuerySet, VerdictQuerySet
+from verdicts.choices import (
+    OPEN_STATES,
+    FindingStatus,
+    Label,
+    Mode,
+    RequestState,
+    Scheduler,
+)
+from verdicts.find import (
+    VERDICT_ORDER,
+    AttemptQuerySet,
+    NodeQuerySet,
+    RequestQuerySet,
+    VerdictQuerySet,
+)
 
 CURRENT = Q(is_current=True)
 OPEN = Q(state__in=[state.value for state in OPEN_STATES])
@@ -24,7 +37,8 @@ def _words(enum: type[StrEnum], *, blank: bool = False) -> list[str]:
 def _closed(model: str, field: str, enum: type[StrEnum], *, blank: bool = False) -> models.CheckConstraint:
     """The database's own check that a column holds a word of its set."""
     return models.CheckConstraint(
-        name=f"{model}_{field}_word", condition=Q(**{f"{field}__in": _words(enum, blank=blank)})
+        name=f"{model}_{field}_word",
+        condition=Q(**{f"{field}__in": _words(enum, blank=blank)}),
     )
 
 
@@ -96,8 +110,18 @@ class Attempt(models.Model):
     job_id = models.CharField(max_length=256)
     submit_time = models.DateTimeField(null=True, blank=True)
     restart_count = models.PositiveIntegerField(default=0)
-    workload = models.ForeignKey(Workload, null=True, blank=True, on_delete=models.PROTECT, related_name="attempts")
-    state = models.CharField(max_length=4096, blank=True, help_text="The scheduler's own word for how it ended.")
+    workload = models.ForeignKey(
+        Workload,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="attempts",
+    )
+    state = models.CharField(
+        max_length=4096,
+        blank=True,
+        help_text="The scheduler's own word for how it ended.",
+    )
     user = models.CharField(max_length=4096, blank=True)
     account = models.CharField(max_length=255, blank=True)
     partition = models.CharField(max_length=4096, blank=True)
@@ -116,7 +140,13 @@ class Attempt(models.Model):
         permissions = [("ingest_evidence", "Can send attempts, observations and reports")]
         constraints = [
             models.UniqueConstraint(
-                fields=["cluster", "scheduler", "job_id", "submit_time", "restart_count"],
+                fields=[
+                    "cluster",
+                    "scheduler",
+                    "job_id",
+                    "submit_time",
+                    "restart_count",
+                ],
                 name="attempt_key",
                 nulls_distinct=False,
             ),
@@ -260,16 +290,31 @@ class Verdict(models.Model):
                 condition=Q(is_current=True, superseded_at__isnull=True)
                 | Q(is_current=False, superseded_at__isnull=False),
             ),
-            models.CheckConstraint(name="verdict_sha256_hex", condition=Q(body_sha256__regex=r"^[0-9a-f]{64}$")),
+            models.CheckConstraint(
+                name="verdict_sha256_hex",
+                condition=Q(body_sha256__regex=r"^[0-9a-f]{64}$"),
+            ),
             _closed("verdict", "mode", Mode),
             _closed("verdict", "state", State),
             _closed("verdict", "domain", Domain),
             _closed("verdict", "strength", Strength, blank=True),
         ]
         indexes = [
-            models.Index(fields=["-happened_at", "-created_at", "id"], name="verdict_list", condition=CURRENT),
-            models.Index(fields=["domain", "-happened_at"], name="verdict_domain", condition=CURRENT),
-            models.Index(fields=["state", "-happened_at"], name="verdict_state", condition=CURRENT),
+            models.Index(
+                fields=["-happened_at", "-created_at", "id"],
+                name="verdict_list",
+                condition=CURRENT,
+            ),
+            models.Index(
+                fields=["domain", "-happened_at"],
+                name="verdict_domain",
+                condition=CURRENT,
+            ),
+            models.Index(
+                fields=["state", "-happened_at"],
+                name="verdict_state",
+                condition=CURRENT,
+            ),
             models.Index(fields=["created_at"], name="verdict_created"),
         ]
 
@@ -285,22 +330,26 @@ class Finding(models.Model):
     status = models.CharField(max_length=16)
     rule = models.CharField(max_length=255)
     symptom = models.CharField(max_length=255)
-    domain = models.CharField(max_length=32)
+    domain = models.CharField(max_length=32, blank=True)
     role = models.CharField(max_length=16)
     strength = models.CharField(max_length=16, blank=True)
     title = models.TextField(blank=True)
-    node = models.CharField(max_length=255, blank=True)
+    node = models.CharField(max_length=255, blank=True, help_text="Empty also when it was seen on several.")
     gpu = models.CharField(max_length=255, blank=True)
     rank = models.PositiveIntegerField(null=True, blank=True)
     count = models.PositiveBigIntegerField(default=1)
-    explained_by = models.CharField(max_length=255, blank=True, help_text="The rule of the finding that explains it.")
+    explained_by = models.CharField(
+        max_length=255,
+        blank=True,
+        help_text="The rule of the finding that explains it.",
+    )
 
     class Meta:
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(fields=["verdict", "finding", "status"], name="finding_once"),
             _closed("finding", "status", FindingStatus),
-            _closed("finding", "domain", Domain),
+            _closed("finding", "domain", Domain, blank=True),
             _closed("finding", "role", Role),
             _closed("finding", "strength", Strength, blank=True),
         ]
@@ -326,7 +375,11 @@ class AttributionRequest(models.Model):
     mode = models.CharField(max_length=8)
     state = models.CharField(max_length=16, default=RequestState.PENDING.value)
     requested_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     due_at = models.DateTimeField(db_default=Now())
@@ -338,7 +391,13 @@ class AttributionRequest(models.Model):
     tries = models.PositiveIntegerField(default=0)
     error = models.TextField(blank=True)
     generation = models.PositiveBigIntegerField(null=True, blank=True, help_text="The evidence that it answered for.")
-    verdict = models.ForeignKey(Verdict, null=True, blank=True, on_delete=models.CASCADE, related_name="requests")
+    verdict = models.ForeignKey(
+        Verdict,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="requests",
+    )
     finished_at = models.DateTimeField(null=True, blank=True)
 
     objects = RequestQuerySet.as_manager()
@@ -389,7 +448,9 @@ class Review(models.Model):
         permissions = [("review_verdict", "Can say whether a verdict was right")]
         constraints = [
             models.UniqueConstraint(
-                fields=["verdict", "author"], condition=Q(replaced_at__isnull=True), name="review_one_standing"
+                fields=["verdict", "author"],
+                condition=Q(replaced_at__isnull=True),
+                name="review_one_standing",
             ),
             models.CheckConstraint(
                 name="review_wrong_says_what",
