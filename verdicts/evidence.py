@@ -1,0 +1,128 @@
+"""The evidence of an attempt as the engine takes it, and what the store says of its own coverage."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import msgspec
+
+from django.db.models import Count
+
+from rules.attempt import Attempt as GivenAttempt
+from rules.attempt import CollectorReport as GivenReport
+from rules.observation import Observation as GivenObservation
+from rules.words import ReportStatus, Source
+from verdicts import models
+
+FULL = "the store's limit for this source was reached; later observations were refused"
+UNREPORTED = "observations came without a collector report"
+LOST = "fewer observations reached the store than the collector kept"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one attribution works on; `generation` says which state of the evidence it is, at the latest."""
+
+    generation: int
+    attempt: GivenAttempt
+    observations: list[GivenObservation]
+    reports: list[GivenReport]
+
+
+def load_evidence(attempt_id: object) -> Evidence:
+    """Read an attempt's evidence.
+
+    The generation is read first: whatever arrives while the rest is read raises the attempt's own and
+    so makes the attribution run again.
+    """
+    row = models.Attempt.objects.get(pk=attempt_id)
+    observations = [given_observation(found) for found in row.observations.order_by("digest").iterator()]
+    return Evidence(
+        generation=row.generation,
+        attempt=given_attempt(row),
+        observations=observations,
+        reports=effective_reports(row),
+    )
+
+
+def given_attempt(row: models.Attempt) -> GivenAttempt:
+    """The attempt as it was given."""
+    return msgspec.convert(row.body, GivenAttempt)
+
+
+def given_observation(row: models.Observation) -> GivenObservation:
+    """A stored observation as the engine takes it.
+
+    When it was read is left out: of two deliveries of one record the first is kept, and a verdict must
+    not depend on which of the two came first.
+    """
+    return GivenObservation(
+        source=Source(row.source),
+        body=row.body,
+        ref=row.ref,
+        node=row.node,
+        rank=row.rank,
+        timestamp=row.timestamp,
+        collector=row.collector,
+        attributes=row.attributes,
+        count=row.count,
+    )
+
+
+def effective_reports(row: models.Attempt) -> list[GivenReport]:
+    """The collectors' reports, corrected by what the store knows: what was delivered, refused or never reported."""
+    held = Counter(
+        {
+            (source, collector): number
+            for source, collector, number in row.observations.order_by()
+            .values_list("source", "collector")
+            .annotate(number=Count("id"))
+        }
+    )
+    given = [
+        msgspec.convert(body, GivenReport)
+        for body in row.reports.order_by("source", "collector").values_list("body", flat=True)
+    ]
+    per_source = Counter(report.source for report in given)
+    corrected = []
+    for report in given:
+        alone = per_source[report.source] == 1
+        delivered = sum(
+            number
+            for (source, collector), number in held.items()
+            if source == report.source and (alone or collector == report.collector)
+        )
+        corrected.append(_corrected(report, delivered, full=report.source in row.cut))
+    reported = {report.source for report in given}
+    for source in sorted({source for source, _ in held} | set(row.cut)):
+        if source not in reported:
+            delivered = sum(number for (owner, _), number in held.items() if owner == source)
+            unreported = GivenReport(
+                source=Source(source),
+                status=ReportStatus.PARTIAL,
+                reason=UNREPORTED,
+                kept=delivered,
+                delivered=delivered,
+            )
+            corrected.append(_corrected(unreported, delivered, full=source in row.cut))
+    return corrected
+
+
+def _corrected(report: GivenReport, delivered: int, *, full: bool) -> GivenReport:
+    """A report with what was really delivered; one that claims more than that is not `ok`."""
+    reasons = [report.reason] if report.reason else []
+    status = report.status
+    if full:
+        reasons.append(FULL)
+    elif delivered < report.kept:
+        reasons.append(LOST)
+    if full or delivered < report.kept:
+        status = ReportStatus.PARTIAL if status in (ReportStatus.OK, ReportStatus.EMPTY) else status
+    elif status is ReportStatus.EMPTY and delivered:
+        status = ReportStatus.PARTIAL
+    return msgspec.structs.replace(
+        report,
+        status=status,
+        reason="; ".join(reasons),
+        delivered=delivered,
+        kept=max(report.kept, delivered),
+    )

@@ -1,0 +1,345 @@
+"""The writers of evidence and reviews; those of verdicts are in `conclude.py`.
+
+Every change of an attempt's evidence takes the attempt's row lock and raises its generation, so that
+an attribution can tell whether it saw everything.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
+from django.db import transaction
+from django.db.models import Count, Sum
+from django.db.models.functions import Length, Now
+
+from rules.attempt import Attempt as GivenAttempt
+from rules.attempt import CollectorReport as GivenReport
+from rules.attempt import InputError, checked
+from rules.observation import Observation as GivenObservation
+from rules.words import Domain, Source
+from verdicts import limits, permissions
+from verdicts.choices import Label, Mode
+from verdicts.conclude import request_attribution
+from verdicts.models import (
+    Attempt,
+    Batch,
+    Cluster,
+    CollectorReport,
+    Node,
+    Observation,
+    Review,
+    Verdict,
+    Workload,
+)
+from verdicts.storable import moment, storable, storable_text
+
+#: How long late evidence may gather before the attempt is attributed again by itself.
+LATE_EVIDENCE_DELAY = timedelta(seconds=3)
+SHORT = 255
+
+
+class BatchConflict(ValueError):
+    """A batch key was used before, for other observations."""
+
+
+class NotPermitted(PermissionError):
+    """The user may not do this; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What became of a batch. `replayed` says that its key was known and nothing was done."""
+
+    batch: UUID
+    received: int
+    stored: int
+    repeated: int
+    cut: int
+    replayed: bool
+
+
+def record_attempt(given: GivenAttempt) -> tuple[Attempt, bool]:
+    """Store an attempt, or add what is new to the one with the same key; say whether it was made.
+
+    Fields that are set replace what was known, fields that are not set erase nothing: a scheduler's
+    adapter sends the same attempt when it starts and again when it ends. Raises InputError.
+    """
+    given = _fit(given)
+    with transaction.atomic():
+        cluster = _cluster(given.cluster)
+        key = {
+            "cluster": cluster,
+            "scheduler": given.scheduler,
+            "job_id": given.job_id,
+            "submit_time": moment(given.submit_time, given.utc_offset),
+            "restart_count": given.restart_count,
+        }
+        body = given.described()
+        fresh = Attempt(**key, body=body, **_columns(given, cluster))
+        # On a conflict nothing is inserted, and the row that is there is found by the same key.
+        Attempt.objects.bulk_create([fresh], ignore_conflicts=True)
+        attempt = _locked(**_lookup(key))
+        created = attempt.pk == fresh.pk
+        if created:
+            attempt.nodes.set(_nodes(cluster, given.nodes))
+        else:
+            _add_to(attempt, body)
+    if given.collectors:
+        record_reports(attempt.pk, given.collectors)
+    return attempt, created
+
+
+def add_observations(attempt_id: UUID, given: Sequence[GivenObservation], *, key: str = "") -> Delivery:
+    """Store a batch of observations, in any order and any number of batches.
+
+    An observation that the attempt has already changes nothing. A batch with a known `key` is answered
+    with what was done the first time; without a key its content is its key. Beyond the limit of a
+    source the rest is refused and counted. Raises BatchConflict, Attempt.DoesNotExist.
+    """
+    rows = {row.digest: row for row in (_observation_row(attempt_id, item) for item in given)}
+    content = hashlib.sha256("".join(sorted(rows)).encode()).hexdigest()
+    key = storable_text(key) or content
+    with transaction.atomic():
+        attempt = _locked(pk=attempt_id)
+        known = Batch.objects.filter(attempt=attempt, key=key).first()
+        if known is not None:
+            if known.digest != content:
+                raise BatchConflict(f"batch key {key!r} was used for other observations of this attempt")
+            return Delivery(
+                known.pk,
+                known.received,
+                known.stored,
+                known.repeated,
+                known.cut,
+                replayed=True,
+            )
+        held = set(attempt.observations.filter(digest__in=list(rows)).values_list("digest", flat=True))
+        new = [row for digest, row in rows.items() if digest not in held]
+        fitting, refused = _that_fit(attempt, new)
+        Observation.objects.bulk_create(fitting, batch_size=2000)
+        batch = Batch.objects.create(
+            attempt=attempt,
+            key=key,
+            digest=content,
+            received=len(given),
+            stored=len(fitting),
+            repeated=len(given) - len(new),
+            cut=sum(refused.values()),
+        )
+        newly_cut = set(refused) - set(attempt.cut)
+        for source, number in refused.items():
+            attempt.cut[source] = attempt.cut.get(source, 0) + number
+        if refused:
+            attempt.save(update_fields=["cut"])
+        if fitting or newly_cut:
+            _evidence_changed(attempt)
+    return Delivery(
+        batch.pk,
+        batch.received,
+        batch.stored,
+        batch.repeated,
+        batch.cut,
+        replayed=False,
+    )
+
+
+def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
+    """Store collectors' reports and say how many changed something. A later report replaces the collector's earlier one."""
+    bodies = {}
+    for index, report in enumerate(given):
+        if len(report.collector) > SHORT:
+            raise InputError(f"[{index}].collector: longer than {SHORT} characters")
+        body = storable(msgspec.to_builtins(report))
+        bodies[report.source.value, storable_text(report.collector)] = body
+    with transaction.atomic():
+        attempt = _locked(pk=attempt_id)
+        known = {(row.source, row.collector): row.body for row in attempt.reports.all()}
+        changed = {place: body for place, body in bodies.items() if known.get(place) != body}
+        for (source, collector), body in changed.items():
+            CollectorReport.objects.update_or_create(
+                attempt=attempt,
+                source=source,
+                collector=collector,
+                defaults={"status": body["status"], "body": body, "received_at": Now()},
+            )
+        if changed:
+            _evidence_changed(attempt)
+    return len(changed)
+
+
+@transaction.atomic
+def record_review(
+    verdict_id: UUID,
+    *,
+    by: AbstractBaseUser | PermissionsMixin,
+    label: Label,
+    actual_domain: Domain | None = None,
+    actual_nodes: Sequence[str] = (),
+    note: str = "",
+) -> Review:
+    """Store what a person says of a verdict; a second review of the same person replaces the first.
+
+    Raises NotPermitted, Verdict.DoesNotExist, and InputError when `wrong` does not say what it really
+    was or another label does.
+    """
+    if not permissions.may_review(by):
+        raise NotPermitted("reviewing needs the right to review verdicts, which the group reviewer has")
+    if label is Label.WRONG and actual_domain is None:
+        raise InputError("actual_domain: a review that says wrong names what it really was")
+    if label is not Label.WRONG and (actual_domain is not None or actual_nodes):
+        raise InputError("actual_domain: only a review that says wrong names another domain or nodes")
+    verdict = Verdict.objects.select_for_update(of=("self",)).only("id").get(pk=verdict_id)
+    said = {
+        "label": label.value,
+        "actual_domain": actual_domain.value if actual_domain else "",
+        "actual_nodes": sorted({storable_text(name) for name in actual_nodes}),
+        "note": storable_text(note),
+    }
+    standing = Review.objects.filter(verdict=verdict, author=by, replaced_at__isnull=True).first()
+    if standing is not None:
+        if all(getattr(standing, field) == value for field, value in said.items()):
+            return standing
+        Review.objects.filter(pk=standing.pk).update(replaced_at=Now())
+    return Review.objects.create(verdict=verdict, author=by, **said)
+
+
+def _fit(given: GivenAttempt) -> GivenAttempt:
+    """The attempt with storable texts, checked for what the columns can hold. Raises InputError."""
+    given = checked(msgspec.convert(storable(msgspec.to_builtins(given)), GivenAttempt))
+    for field in ("cluster", "workload", "account"):
+        if len(getattr(given, field)) > SHORT:
+            raise InputError(f"{field}: longer than {SHORT} characters")
+    for index, name in enumerate(given.nodes):
+        if not name or len(name) > SHORT:
+            raise InputError(f"nodes[{index}]: a node's name has 1 to {SHORT} characters")
+    if given.restart_count > 2**31 - 1:
+        raise InputError("restart_count: larger than any scheduler counts")
+    return given
+
+
+def _columns(given: GivenAttempt, cluster: Cluster) -> dict[str, Any]:
+    """The columns that repeat the attempt's body for filters and lists."""
+    workload = None
+    if given.workload:
+        Workload.objects.bulk_create(
+            [Workload(cluster=cluster, account=given.account, name=given.workload)],
+            ignore_conflicts=True,
+        )
+        workload = Workload.objects.get(cluster=cluster, account=given.account, name=given.workload)
+    return {
+        "workload": workload,
+        "state": given.state,
+        "user": given.user,
+        "account": given.account,
+        "partition": given.partition,
+        "started_at": moment(given.start, given.utc_offset),
+        "ended_at": moment(given.end, given.utc_offset),
+    }
+
+
+def _add_to(attempt: Attempt, body: dict[str, Any]) -> None:
+    """Add what a later delivery of the same attempt says, if it says anything new."""
+    merged = attempt.body | body
+    if merged == attempt.body:
+        return
+    given = msgspec.convert(merged, GivenAttempt)
+    attempt.body = merged
+    for field, value in _columns(given, attempt.cluster).items():
+        setattr(attempt, field, value)
+    attempt.save()
+    attempt.nodes.set(_nodes(attempt.cluster, given.nodes))
+    _evidence_changed(attempt)
+
+
+def _cluster(name: str) -> Cluster:
+    Cluster.objects.bulk_create([Cluster(name=name)], ignore_conflicts=True)
+    return Cluster.objects.get(name=name)
+
+
+def _nodes(cluster: Cluster, names: Iterable[str]) -> list[Node]:
+    """The cluster's nodes of these names, made where they are not there. Sorted, so that two writers cannot deadlock."""
+    names = sorted(set(names))
+    Node.objects.bulk_create([Node(cluster=cluster, name=name) for name in names], ignore_conflicts=True)
+    return list(Node.objects.filter(cluster=cluster, name__in=names))
+
+
+def _lookup(key: dict[str, Any]) -> dict[str, Any]:
+    """The attempt's key as a filter: NULL is found by `isnull`."""
+    lookup = {field: value for field, value in key.items() if field != "submit_time"}
+    if key["submit_time"] is None:
+        return lookup | {"submit_time__isnull": True}
+    return lookup | {"submit_time": key["submit_time"]}
+
+
+def _locked(**lookup: Any) -> Attempt:
+    return Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(**lookup)
+
+
+def _observation_row(attempt_id: UUID, given: GivenObservation) -> Observation:
+    """The row of an observation; its digest is taken after escaping, so that a repeat finds it."""
+    given = msgspec.structs.replace(
+        given,
+        body=storable_text(given.body),
+        ref=storable_text(given.ref),
+        node=storable_text(given.node),
+        collector=storable_text(given.collector),
+        timestamp=storable_text(given.timestamp) if given.timestamp else None,
+        observed_timestamp=storable_text(given.observed_timestamp) if given.observed_timestamp else None,
+        attributes=storable(given.attributes),
+    )
+    return Observation(
+        attempt_id=attempt_id,
+        digest=given.digest(),
+        source=given.source.value,
+        collector=given.collector,
+        node=given.node,
+        rank=given.rank,
+        ref=given.ref,
+        timestamp=given.timestamp,
+        observed_timestamp=given.observed_timestamp,
+        body=given.body,
+        attributes=given.attributes,
+        count=given.count,
+    )
+
+
+def _that_fit(attempt: Attempt, rows: list[Observation]) -> tuple[list[Observation], Counter[str]]:
+    """Those for which their source has room, and how many of each source have none.
+
+    The limits are per source: a flood in one source must not crowd out the witness in another.
+    """
+    sources = sorted({row.source for row in rows})
+    room = {source: [limits.max_observations(), limits.max_observation_characters()] for source in sources}
+    held = (
+        attempt.observations.filter(source__in=sources)
+        .order_by()
+        .values_list("source")
+        .annotate(number=Count("id"), size=Sum(Length("body")))
+    )
+    for source, number, size in held:
+        room[source][0] -= number
+        room[source][1] -= size
+    fitting, refused = [], Counter[str]()
+    for row in rows:
+        left = room[row.source]
+        if left[0] < 1 or left[1] < len(row.body):
+            refused[Source(row.source).value] += 1
+            continue
+        left[0] -= 1
+        left[1] -= len(row.body)
+        fitting.append(row)
+    return fitting, refused
+
+
+def _evidence_changed(attempt: Attempt) -> None:
+    """Raise the generation, and have an attempt that was asked about before attributed again."""
+    attempt.generation += 1
+    attempt.save(update_fields=["generation"])
+    if attempt.requests.exists():
+        request_attribution(attempt.pk, Mode.SLOW, delay=LATE_EVIDENCE_DELAY)

@@ -1,0 +1,40 @@
+"""OpenAPI descriptions of what the API takes, made from the engine's own types: one definition, no copy to drift."""
+
+from typing import Any
+
+import msgspec
+
+from rules.attempt import Attempt, CollectorReport
+from rules.observation import Observation
+
+
+def _inlined(wanted: Any) -> dict[str, Any]:
+    """The JSON Schema of a type with its references put in place."""
+    schema = msgspec.json.schema(wanted)
+    defined = schema.pop("$defs", {})
+    return _resolve(schema, defined)
+
+
+def _resolve(part: Any, defined: dict[str, Any]) -> Any:
+    if isinstance(part, dict):
+        if "$ref" in part:
+            return _resolve(defined[part["$ref"].rpartition("/")[2]], defined)
+        return {key: _resolve(value, defined) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_resolve(item, defined) for item in part]
+    return part
+
+
+def _listed(name: str, wanted: Any, **more: Any) -> dict[str, Any]:
+    """An object with one required list."""
+    return {
+        "type": "object",
+        "properties": {name: {"type": "array", "items": _inlined(wanted)}, **more},
+        "required": [name],
+        "additionalProperties": False,
+    }
+
+
+ATTEMPT = _inlined(Attempt)
+OBSERVATIONS = _listed("observations", Observation, key={"type": "string", "maxLength": 255})
+REPORTS = _listed("reports", CollectorReport)

@@ -1,0 +1,19 @@
+"""What Celery runs. A task takes ids, calls one service and may run twice."""
+
+from uuid import UUID
+
+from celery import shared_task
+
+from verdicts import conclude
+
+
+@shared_task(name=conclude.TASK, acks_late=True, reject_on_worker_lost=True, ignore_result=True)
+def attribute(request_id: str) -> None:
+    """Work off one attribution request."""
+    conclude.attribute_now(UUID(request_id))
+
+
+@shared_task(name="verdicts.sweep", ignore_result=True, expires=30)
+def sweep() -> None:
+    """Wake workers for the requests that nobody took."""
+    conclude.sweep()

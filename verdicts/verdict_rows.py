@@ -1,0 +1,83 @@
+"""A verdict's canonical JSON as rows: the body, and the columns and rows that filters and counts need."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from rules.ruleset import Ruleset
+from verdicts.choices import FindingStatus
+from verdicts.models import Attempt, Finding, Node, RulesetVersion, Verdict
+from verdicts.storable import storable
+
+#: The lists of a verdict that hold findings, with the status that being in one means.
+LISTS = (
+    ("causes", FindingStatus.CAUSE),
+    ("candidates", FindingStatus.CANDIDATE),
+    ("demoted", FindingStatus.DEMOTED),
+    ("interesting", FindingStatus.INTERESTING),
+)
+
+
+def write_verdict(attempt: Attempt, raw: bytes, *, number: int, ruleset: Ruleset, generation: int) -> Verdict:
+    """Write a verdict as the attempt's current one. The caller holds the attempt's lock and has superseded the last."""
+    body = msgspec.json.decode(raw)
+    RulesetVersion.objects.bulk_create(
+        [
+            RulesetVersion(
+                digest=ruleset.digest,
+                rules=len(ruleset.rules),
+                layers=list(ruleset.layers),
+            )
+        ],
+        ignore_conflicts=True,
+    )
+    verdict = Verdict.objects.create(
+        attempt=attempt,
+        number=number,
+        mode=body["mode"],
+        state=body["terminal_state"],
+        domain=body["attributed_domain"],
+        strength=body.get("strength") or "",
+        headline=storable(body["headline"]),
+        ended_at=attempt.ended_at,
+        happened_at=attempt.ended_at or attempt.started_at or attempt.created_at,
+        generation=generation,
+        body=storable(body),
+        body_json=raw.decode(),
+        body_sha256=hashlib.sha256(raw).hexdigest(),
+        ruleset=RulesetVersion.objects.get(digest=ruleset.digest),
+        engine=str(body.get("engine", "")),
+    )
+    Finding.objects.bulk_create(list(_findings(verdict, storable(body))))
+    names = sorted({node["name"] for node in body.get("affected_nodes", []) if node.get("name")})
+    Node.objects.bulk_create(
+        [Node(cluster=attempt.cluster, name=name) for name in names],
+        ignore_conflicts=True,
+    )
+    verdict.nodes.set(Node.objects.filter(cluster=attempt.cluster, name__in=names))
+    return verdict
+
+
+def _findings(verdict: Verdict, body: dict[str, Any]) -> Iterator[Finding]:
+    for field, status in LISTS:
+        for finding in body.get(field, []):
+            locus = finding.get("locus") or {}
+            nodes, ranks = finding.get("nodes") or [], finding.get("ranks") or []
+            yield Finding(
+                verdict=verdict,
+                finding=finding["id"],
+                status=status.value,
+                rule=finding["rule"],
+                symptom=finding["symptom"],
+                domain=finding["domain"] or "",
+                role=finding["role"],
+                strength=finding.get("strength") or "",
+                title=finding.get("title", ""),
+                node=locus.get("node") or (nodes[0] if len(nodes) == 1 else ""),
+                gpu=locus.get("gpu", ""),
+                rank=ranks[0] if len(ranks) == 1 else None,
+                count=finding.get("count", 1),
+                explained_by=(finding.get("explained_by") or {}).get("rule") or "",
+            )
