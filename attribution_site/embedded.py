@@ -10,16 +10,18 @@ the folder (a clone under /root), data and programs live under `SHELTER` instead
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -89,7 +91,7 @@ class Account:
         while not path.exists():
             path = path.parent
         test = ["test", "-x" if path.is_dir() else "-r", str(path)]
-        return subprocess.run(test, cwd="/", check=False, **self.arguments()).returncode == 0  # type: ignore[call-overload,no-any-return]
+        return subprocess.run(test, cwd="/", check=False, **self.arguments()).returncode == 0  # type: ignore[call-overload]
 
 
 def server_account() -> Account:
@@ -100,8 +102,7 @@ def server_account() -> Account:
         entry = pwd.getpwnam(SYSTEM_USER)
     except KeyError:
         made = subprocess.run(
-            ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", str(SHELTER)]
-            + ["--shell", "/usr/sbin/nologin", SYSTEM_USER],
+            ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER],
             capture_output=True,
             text=True,
             check=False,
@@ -191,7 +192,13 @@ class Postgres:
         if not self.durable:
             command.append("--no-sync")
         done = subprocess.run(  # type: ignore[call-overload]
-            command, cwd="/", env=self.environment(), capture_output=True, text=True, check=False, **self.account.arguments()
+            command,
+            cwd="/",
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            **self.account.arguments(),
         )
         if done.returncode != 0:
             raise EmbeddedError(f"initdb failed: {done.stderr.strip() or done.stdout.strip()}")
@@ -218,12 +225,28 @@ class Postgres:
         flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [str(self.programs / "bin" / "postgres"), "-D", str(self.data), *flags]
 
-    def start(self, log: IO[bytes] | int, *, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def end_leftover(self, seconds: float = 30) -> None:
+        """End a server that outlived whoever started it, and forget one whose number now means another process."""
+        file = self.data / "postmaster.pid"
+        if not file.exists():
+            return
+        pid = int(file.read_text().split(maxsplit=1)[0])
+        deadline = time.monotonic() + seconds
+        while _serves(pid, self.data):
+            if time.monotonic() > deadline:
+                raise EmbeddedError(f"A PostgreSQL server of an earlier start (process {pid}) does not end.")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)
+            time.sleep(0.1)
+        file.unlink(missing_ok=True)
+
+    def start(self, log: IO[bytes] | int) -> subprocess.Popen[bytes]:
         """Start the server as a child of this process; it ends when this process does."""
-        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+        self.end_leftover()
+        return subprocess.Popen(  # type: ignore[call-overload]
             self.command(),
             cwd="/",
-            env={**self.environment(), **(environment or {})},
+            env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -236,19 +259,13 @@ class Postgres:
         """The database's URL, as for DATABASE_URL."""
         return f"postgresql://postgres@/{quote(database)}?host={quote(str(self.sockets), safe='')}"
 
-    def wait(self, server: subprocess.Popen[bytes], seconds: float = 60) -> None:
-        """Return when the server takes connections. Raises EmbeddedError if it ended or the time is over."""
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                psycopg.connect(self.url("postgres"), connect_timeout=5).close()
-                return
-            except psycopg.OperationalError as error:
-                if server.poll() is not None:
-                    raise EmbeddedError(f"PostgreSQL ended at once (status {server.returncode}).") from error
-                if time.monotonic() > deadline:
-                    raise EmbeddedError(f"PostgreSQL is not up after {seconds:.0f} s: {error}") from error
-                time.sleep(0.03)
+    def answers(self) -> bool:
+        """Whether the server takes connections."""
+        try:
+            psycopg.connect(self.url("postgres"), connect_timeout=5).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def create(self, database: str) -> None:
         """Create a database if it is not there."""
@@ -256,6 +273,15 @@ class Postgres:
             known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone()
             if known is None:
                 connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(database)))
+
+
+def _serves(pid: int, data: Path) -> bool:
+    """Whether a process is a PostgreSQL server on these files."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return command[0].endswith(b"postgres") and os.fsencode(data) in command
 
 
 def _rename_once(source: Path, target: Path) -> None:
@@ -303,12 +329,7 @@ class Valkey:
         """The broker's URL, as for CELERY_BROKER_URL."""
         return f"redis+socket://{self.socket}"
 
-    def wait(self, server: subprocess.Popen[bytes], seconds: float = 20) -> None:
-        """Return when the server listens. Raises EmbeddedError if it ended or the time is over."""
-        deadline = time.monotonic() + seconds
-        while not self.socket.exists():
-            if server.poll() is not None:
-                raise EmbeddedError(f"Valkey ended at once (status {server.returncode}).")
-            if time.monotonic() > deadline:
-                raise EmbeddedError(f"Valkey is not up after {seconds:.0f} s.")
-            time.sleep(0.02)
+    def answers(self) -> bool:
+        """Whether the server takes connections."""
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(str(self.socket)) == 0

@@ -24,11 +24,6 @@ from rules.ruleset import load_ruleset
 
 log = structlog.get_logger("inquest.health")
 
-# Probes come every few seconds from several places; the broker is asked at most this often.
-BROKER_SECONDS = 5.0
-_broker_lock = threading.Lock()
-_broker_seen: tuple[float, bool] | None = None
-
 
 def database() -> str:
     """`ok`, `migrations pending` or `unreachable`."""
@@ -43,24 +38,34 @@ def database() -> str:
     return "migrations pending" if pending else "ok"
 
 
-def _ask_broker() -> bool:
-    try:
-        with Connection(settings.CELERY_BROKER_URL, connect_timeout=2) as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0, timeout=3)
-    except (OperationalError, OSError) as error:
-        log.warning("broker unreachable", error=str(error))
-        return False
-    return True
+class Broker:
+    """Whether the broker can be reached, asked at most every few seconds however many probes come."""
+
+    def __init__(self, fresh_for: float) -> None:
+        self._fresh_for = fresh_for
+        self._lock = threading.Lock()
+        self._asked = float("-inf")
+        self._there = False
+
+    def state(self) -> str:
+        """`ok` or `unreachable`."""
+        with self._lock:
+            if time.monotonic() - self._asked > self._fresh_for:
+                self._there = self._ask()
+                self._asked = time.monotonic()
+            return "ok" if self._there else "unreachable"
+
+    def _ask(self) -> bool:
+        try:
+            with Connection(settings.CELERY_BROKER_URL, connect_timeout=2) as connection:
+                connection.ensure_connection(max_retries=1, interval_start=0, timeout=3)
+        except (OperationalError, OSError) as error:
+            log.warning("broker unreachable", error=str(error))
+            return False
+        return True
 
 
-def broker() -> str:
-    """`ok` or `unreachable`, as seen in the last seconds."""
-    global _broker_seen
-    with _broker_lock:
-        now = time.monotonic()
-        if _broker_seen is None or now - _broker_seen[0] > BROKER_SECONDS:
-            _broker_seen = (now, _ask_broker())
-        return "ok" if _broker_seen[1] else "unreachable"
+broker = Broker(fresh_for=5)
 
 
 @cache
@@ -79,7 +84,7 @@ def ready() -> tuple[int, dict[str, str | None]]:
     A broker that is away degrades the site and does not take it out of service: requests are rows in the
     database, and are sent when it is back.
     """
-    parts = {"database": database(), "broker": broker(), "ruleset": ruleset_digest()}
+    parts = {"database": database(), "broker": broker.state(), "ruleset": ruleset_digest()}
     able = parts["database"] == "ok" and parts["ruleset"] is not None
     status = "not ready" if not able else "ok" if parts["broker"] == "ok" else "degraded"
     return 200 if able else 503, {"status": status, **parts}

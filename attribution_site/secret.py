@@ -24,5 +24,5 @@ def key_from(path: Path) -> str:
             with contextlib.suppress(FileExistsError):
                 os.link(name, path)
         finally:
-            os.unlink(name)
+            Path(name).unlink()
     return path.read_text().strip()

@@ -140,7 +140,7 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_TIME_LIMIT = env.int("INQUEST_TASK_SECONDS", default=300)
+CELERY_TASK_TIME_LIMIT = env.int("INQUEST_TASK_SECONDS", default=330)
 CELERY_TASK_SOFT_TIME_LIMIT = int(CELERY_TASK_TIME_LIMIT * 0.9)
 # Redis has no notion of a dead consumer, only of a message held too long: just above the longest task.
 CELERY_BROKER_TRANSPORT_OPTIONS = (
@@ -167,6 +167,9 @@ CELERY_BEAT_SCHEDULE = {
 # --- The engine ---------------------------------------------------------------------------------
 
 INQUEST_RULES_DIR = env.str("INQUEST_RULES_DIR", default="")
+# How much of one source of one attempt is kept.
+INQUEST_MAX_OBSERVATIONS = env.int("INQUEST_MAX_OBSERVATIONS", default=20_000)
+INQUEST_MAX_OBSERVATION_CHARACTERS = env.int("INQUEST_MAX_OBSERVATION_CHARACTERS", default=32 * 1024 * 1024)
 
 # --- People and tokens --------------------------------------------------------------------------
 

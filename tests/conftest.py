@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +30,11 @@ def postgres_url() -> Iterator[str]:
         with open(Path(folder) / "postgres.log", "wb") as log:
             server = postgres.start(log)
             try:
-                postgres.wait(server)
+                deadline = time.monotonic() + 60
+                while not postgres.answers():
+                    assert server.poll() is None, (Path(folder) / "postgres.log").read_text()
+                    assert time.monotonic() < deadline, "PostgreSQL is not up after a minute"
+                    time.sleep(0.02)
                 yield postgres.url("postgres")
             finally:
                 server.send_signal(signal.SIGINT)
