@@ -35,6 +35,29 @@
     if (event.detail.successful) say("");
   });
 
+  // A list of check boxes says what is chosen, and closes when one looks elsewhere.
+  const picks = Array.from(document.querySelectorAll("[data-pick]"));
+  const sayChosen = (pick) => {
+    const chosen = Array.from(pick.querySelectorAll("input:checked"), (box) => box.closest("label").textContent.trim());
+    pick.querySelector("[data-pick-now]").textContent = chosen.join(", ") || "any";
+  };
+  for (const pick of picks) {
+    sayChosen(pick);
+    pick.addEventListener("change", () => sayChosen(pick));
+    pick.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && pick.open) {
+        pick.open = false;
+        pick.querySelector("summary").focus();
+      }
+    });
+    pick.addEventListener("focusout", (event) => {
+      if (event.relatedTarget && !pick.contains(event.relatedTarget)) pick.open = false;
+    });
+  }
+  document.addEventListener("click", (event) => {
+    for (const pick of picks) if (!pick.contains(event.target)) pick.open = false;
+  });
+
   // Only what the label needs: "what it was" belongs to "wrong".
   const review = document.querySelector("[data-review-form]");
   if (review) {

@@ -1,0 +1,325 @@
+"""A verdict's body arranged for reading: plain data in, plain data out, no database.
+
+The body is what the engine said and is never changed here; this only orders, joins and counts.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from rules.words import ReportStatus
+from verdicts import wording
+from verdicts.choices import FindingStatus
+
+Body = Mapping[str, Any]
+
+#: The parts of a body that hold findings, and what the verdict made of those in each.
+PARTS = (
+    ("causes", FindingStatus.CAUSE),
+    ("candidates", FindingStatus.CANDIDATE),
+    ("demoted", FindingStatus.DEMOTED),
+    ("interesting", FindingStatus.INTERESTING),
+)
+
+#: More lines than this are not put on one page; the filters lead to the rest.
+MOST_LINES = 400
+
+#: Only these reports say that a source was seen whole.
+SEEN_WHOLE = (ReportStatus.OK, ReportStatus.EMPTY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of evidence with the findings that rest on it."""
+
+    number: int
+    evidence: Body
+    findings: list[tuple[str, str, str]]  # id, status, title
+    kind: str  # what its stamp can be compared with: see `stamp_kind`
+    divider: str = ""  # said before the line where lines stop being comparable with those above
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """The lines that are shown, how many there are, and what they may be filtered by."""
+
+    shown: list[Line]
+    matching: int
+    total: int
+    nodes: list[str]
+    ranks: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlindSpot:
+    """A source whose rules could not fire, and what they could have explained."""
+
+    source: str
+    status: str
+    rules: int
+    could_explain: list[tuple[str, str]]  # finding id, title
+    examples: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """The collector reports of a verdict and their count."""
+
+    cells: list[Body]
+    collected: int
+    total: int
+    missing: list[str] = field(default_factory=list)
+
+
+def stamp_kind(stamp: str | None) -> str:
+    """With what a stamp can be compared: absolute, local (no offset), yearless, boot, or none."""
+    if not stamp:
+        return "none"
+    if stamp.startswith("boot:"):
+        return "boot"
+    if stamp.startswith("--"):
+        return "yearless"
+    try:
+        return "local" if datetime.fromisoformat(stamp).tzinfo is None else "absolute"
+    except ValueError:
+        return "none"
+
+
+_KINDS = ("absolute", "local", "yearless", "boot", "none")
+
+_DIVIDERS = {
+    "local": "The clocks of the following lines printed no offset; their order against the lines above is not known.",
+    "yearless": "The following lines print no year; their order against the lines above is not known.",
+    "boot": "The following lines count seconds since their node started; their order against the lines above "
+    "and against other nodes is not known.",
+    "none": "The following lines print no time.",
+}
+
+
+def _place(evidence: Body) -> tuple[str, str, int]:
+    return (
+        evidence.get("node") or "",
+        evidence.get("file") or evidence.get("ref") or "",
+        evidence.get("line") or 0,
+    )
+
+
+def _order(evidence: Body) -> tuple[Any, ...]:
+    """A total order: by time among comparable stamps, then by node, file and line."""
+    stamp = evidence.get("time")
+    kind = stamp_kind(stamp)
+    rank = _KINDS.index(kind)
+    place = _place(evidence)
+    if kind == "absolute":
+        return (rank, datetime.fromisoformat(stamp).astimezone(UTC).isoformat(), place)
+    if kind == "boot":
+        try:
+            seconds = float(stamp.removeprefix("boot:"))
+        except ValueError:
+            seconds = 0.0
+        return (rank, f"{place[0]}\0{seconds:020.6f}", place)
+    return (rank, stamp or "", place)
+
+
+def findings(body: Body) -> list[tuple[Body, FindingStatus]]:
+    """Every finding of a verdict with what the verdict made of it."""
+    return [(finding, status) for part, status in PARTS for finding in body.get(part) or ()]
+
+
+def titles(body: Body) -> dict[str, str]:
+    """The title of each finding by its id."""
+    return {finding["id"]: finding.get("title") or finding.get("rule", "") for finding, _ in findings(body)}
+
+
+def statuses(body: Body) -> dict[str, str]:
+    """What the verdict made of each finding, by its id; a cause stays a cause if it is listed twice."""
+    known: dict[str, str] = {}
+    for finding, status in findings(body):
+        known.setdefault(finding["id"], status.value)
+    return known
+
+
+def evidence_lines(body: Body, *, node: str = "", rank: int | None = None) -> Lines:
+    """All findings' evidence as one list in order, each line once, with what may be filtered by.
+
+    `node` and `rank` keep only the lines that name them.
+    """
+    names = titles(body)
+    merged: dict[tuple[Any, ...], tuple[Body, list[tuple[str, str, str]]]] = {}
+    for finding, status in findings(body):
+        for evidence in finding.get("evidence") or ():
+            key = (
+                evidence.get("source"),
+                evidence.get("ref"),
+                evidence.get("text"),
+                evidence.get("time"),
+            )
+            _, resting = merged.setdefault(key, (evidence, []))
+            if all(identity != finding["id"] for identity, _, _ in resting):
+                resting.append((finding["id"], status.value, names[finding["id"]]))
+    every = sorted(merged.values(), key=lambda pair: _order(pair[0]))
+    nodes = sorted({evidence["node"] for evidence, _ in every if evidence.get("node")})
+    ranks = sorted({evidence["rank"] for evidence, _ in every if evidence.get("rank") is not None})
+    shown: list[Line] = []
+    matching = 0
+    kind = ""
+    for number, (evidence, resting) in enumerate(every, start=1):
+        if node and evidence.get("node") != node:
+            continue
+        if rank is not None and evidence.get("rank") != rank:
+            continue
+        matching += 1
+        if matching > MOST_LINES:
+            continue
+        now = stamp_kind(evidence.get("time"))
+        divider = _DIVIDERS.get(now, "") if kind and now != kind else ""
+        kind = now
+        shown.append(
+            Line(
+                number=number,
+                evidence=evidence,
+                findings=resting,
+                kind=now,
+                divider=divider,
+            )
+        )
+    return Lines(shown=shown, matching=matching, total=len(every), nodes=nodes, ranks=ranks)
+
+
+def coverage(reports: Iterable[Body] | None) -> Coverage:
+    """The collector reports counted: how many sources were seen, and which were not."""
+    cells = list(reports or ())
+    missing = [
+        wording.SOURCES.get(cell["source"], cell["source"]) for cell in cells if cell.get("status") not in SEEN_WHOLE
+    ]
+    return Coverage(
+        cells=cells,
+        collected=len(cells) - len(missing),
+        total=len(cells),
+        missing=missing,
+    )
+
+
+def blind_spots(body: Body) -> list[BlindSpot]:
+    """Which rules could not fire, for which missing source, and what they could have explained."""
+    names = titles(body)
+    return [
+        BlindSpot(
+            source=spot["source"],
+            status=spot["status"],
+            rules=spot.get("rules") or 0,
+            could_explain=[(identity, names.get(identity, "")) for identity in spot.get("could_explain") or ()],
+            examples=list(spot.get("examples") or ()),
+        )
+        for spot in body.get("blind_spots") or ()
+    ]
+
+
+def _where(finding: Body) -> str:
+    """The place of a finding in a few words, for a sentence."""
+    locus = finding.get("locus") or {}
+    words = [str(locus[key]) for key in ("node", "gpu") if locus.get(key)]
+    if locus.get("rank") is not None:
+        words.append(f"rank {locus['rank']}")
+    return ", ".join(words)
+
+
+def _named(finding: Body) -> str:
+    where = _where(finding)
+    return f"“{finding.get('title') or finding.get('rule')}”" + (f" ({where})" if where else "")
+
+
+def _key(finding: Body) -> tuple[Any, ...]:
+    """What makes two findings of two verdicts the same: the rule and the place; ids are numbered anew."""
+    locus = finding.get("locus") or {}
+    return (
+        finding.get("rule"),
+        *sorted((key, str(value)) for key, value in locus.items()),
+    )
+
+
+_MADE_OF = {
+    FindingStatus.CAUSE: "the cause",
+    FindingStatus.CANDIDATE: "a candidate",
+    FindingStatus.DEMOTED: "demoted",
+    FindingStatus.INTERESTING: "kept without blame",
+}
+
+
+def _text(looks: Mapping[str, Any], word: str) -> str:
+    look = looks.get(word)
+    if look is None:
+        return wording.plain(word)
+    return look if isinstance(look, str) else look.text
+
+
+def differences(before: Body, after: Body) -> list[str]:
+    """What changed from one verdict of an attempt to the next, in sentences; empty when nothing of weight did."""
+    said: list[str] = []
+    for key, name, looks in (
+        ("attributed_domain", "Domain", wording.DOMAINS),
+        ("terminal_state", "State", wording.STATES),
+        ("strength", "Strength", wording.STRENGTHS),
+    ):
+        old, new = before.get(key) or "", after.get(key) or ""
+        if old != new:
+            said.append(f"{name}: {_text(looks, old) or 'none'} before, {_text(looks, new) or 'none'} now.")
+    was = {_key(finding): (finding, status) for finding, status in reversed(findings(before))}
+    now = {_key(finding): (finding, status) for finding, status in reversed(findings(after))}
+    weighty = (FindingStatus.CAUSE, FindingStatus.CANDIDATE)
+    for key, (finding, status) in now.items():
+        old_status = was[key][1] if key in was else None
+        if old_status == status:
+            continue
+        if old_status is None:
+            if status in weighty:
+                said.append(f"New: {_named(finding)} is {_MADE_OF[status]}.")
+        elif status in weighty or old_status in weighty:
+            said.append(f"{_named(finding)} was {_MADE_OF[old_status]} and is now {_MADE_OF[status]}.")
+    for key, (finding, status) in was.items():
+        if key not in now and status in weighty:
+            said.append(f"{_named(finding)} was {_MADE_OF[status]} and is no longer found.")
+    said.extend(_source_changes(before, after))
+    old_rules, new_rules = before.get("ruleset") or {}, after.get("ruleset") or {}
+    if old_rules.get("digest") != new_rules.get("digest"):
+        said.append(
+            f"Rules: {str(old_rules.get('digest', ''))[:12]} before, {str(new_rules.get('digest', ''))[:12]} now."
+        )
+    return said
+
+
+def _source_changes(before: Body, after: Body) -> list[str]:
+    """Which sources came, went or grew between two verdicts."""
+    was = {cell["source"]: cell for cell in before.get("coverage") or ()}
+    said = []
+    for cell in after.get("coverage") or ():
+        old = was.get(cell["source"])
+        if old is None:
+            continue
+        name = wording.SOURCES.get(cell["source"], cell["source"])
+        if old.get("status") != cell.get("status"):
+            said.append(
+                f"{name}: {_text(wording.REPORT_STATUSES, old.get('status', ''))} before, "
+                f"{_text(wording.REPORT_STATUSES, cell.get('status', ''))} now."
+            )
+        elif old.get("kept") != cell.get("kept"):
+            said.append(f"{name}: {old.get('kept') or 0} lines kept before, {cell.get('kept') or 0} now.")
+    return said
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """A verdict of an attempt, and what it changed; `changes` is None for the first."""
+
+    verdict: Any
+    changes: list[str] | None
+
+
+def versions(newest_first: list[Any]) -> list[Version]:
+    """Each verdict with what changed since the one before it."""
+    earlier = [*newest_first[1:], None]
+    return [
+        Version(verdict=verdict, changes=None if before is None else differences(before.body, verdict.body))
+        for verdict, before in zip(newest_first, earlier, strict=True)
+    ]

@@ -1,0 +1,187 @@
+"""Formatting for the verdict pages: words, stamps, raw text. What to show is decided elsewhere."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.http import HttpRequest
+from django.template.defaultfilters import date as format_date
+from django.utils.html import conditional_escape, escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from verdicts import wording
+from verdicts.presentation import stamp_kind
+
+register = template.Library()
+
+
+@register.filter
+def domain_look(word: str) -> wording.Look:
+    """The chip of an attributed domain."""
+    return wording.DOMAINS.get(word) or wording.Look(wording.plain(word))
+
+
+@register.filter
+def state_look(word: str) -> wording.Look:
+    """The chip of a terminal state."""
+    return wording.STATES.get(word) or wording.Look(wording.plain(word))
+
+
+@register.filter
+def finding_look(word: str) -> wording.Look:
+    """The chip of what a verdict made of a finding."""
+    return wording.FINDING_STATUSES.get(word) or wording.Look(wording.plain(word))
+
+
+@register.filter
+def label_look(word: str) -> wording.Look:
+    """The chip of a review's label."""
+    return wording.LABELS.get(word) or wording.Look(wording.plain(word))
+
+
+@register.filter
+def strength_word(word: str | None) -> str:
+    """A strength as it reads on a page."""
+    return wording.STRENGTHS.get(word or "", "")
+
+
+@register.filter
+def strength_rule(word: str | None) -> str:
+    """The rule of evidence behind a strength."""
+    return wording.STRENGTH_RULES.get(word or "", "")
+
+
+@register.filter
+def source_name(word: str) -> str:
+    """A source as it reads on a page."""
+    return wording.SOURCES.get(word) or wording.plain(word)
+
+
+@register.filter
+def report_word(word: str) -> str:
+    """The status of a collector report as it reads on a page."""
+    return wording.REPORT_STATUSES.get(word) or wording.plain(word)
+
+
+@register.filter
+def report_reason(word: str) -> str:
+    """What a source of this status did: "was not collected"."""
+    return wording.REPORT_REASONS.get(word) or wording.plain(word)
+
+
+@register.filter
+def relation_words(word: str) -> str:
+    """How an explained symptom lies to what explains it."""
+    return wording.RELATIONS.get(word) or wording.plain(word)
+
+
+@register.filter
+def plain(word: str) -> str:
+    """A word of the engine, readable."""
+    return wording.plain(str(word))
+
+
+@register.filter
+def thousands(number: Any) -> str:
+    """A whole number with its thousands apart; nothing for nothing."""
+    return f"{number:,}" if isinstance(number, int) else ""
+
+
+@register.filter
+def ranges(numbers: list[int]) -> str:
+    """Whole numbers with neighbours joined: "0–7, 9"; a long list is cut and says so."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    said = [str(first) if first == last else f"{first}–{last}" for first, last in runs]
+    return ", ".join(said) if len(said) <= 12 else ", ".join(said[:12]) + f" and {len(said) - 12} more"
+
+
+@register.filter
+def moment(value: datetime | None) -> str:
+    """A stored time with its offset printed."""
+    if value is None:
+        return ""
+    at = value.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" class="nowrap">{} <span class="muted">{}</span></time>',
+        at.isoformat(),
+        format_date(at, "Y-m-d H:i:s"),
+        "+00:00",
+    )
+
+
+_FRACTION = re.compile(r"(\d\d:\d\d:\d\d\.\d{3})\d+")
+
+
+def _readable(stamp: str) -> str:
+    """A stamp with a blank for the T and at most milliseconds."""
+    return _FRACTION.sub(r"\1", stamp.replace("T", " ", 1))
+
+
+@register.filter
+def stamp(value: str | None) -> SafeString | str:
+    """A line's own time as it was printed: with its offset, or with what is not known about it."""
+    if not value:
+        return mark_safe('<span class="muted">no time</span>')  # noqa: S308 -- a constant
+    kind = stamp_kind(value)
+    if kind == "absolute":
+        text = _readable(value)
+        day, offset = (text[:-6], text[-6:]) if text[-6] in "+-" else (text.rstrip("Z"), "+00:00")
+        return format_html(
+            '<time datetime="{}" title="{}">{} <span class="muted">{}</span></time>', value, value, day, offset
+        )
+    if kind == "local":
+        return format_html(
+            '<time datetime="{}" title="{}">{}</time> <span class="muted">no offset</span>',
+            value,
+            value,
+            _readable(value),
+        )
+    if kind == "yearless":
+        return format_html('{} <span class="muted">no year</span>', _readable(value.removeprefix("--")))
+    if kind == "boot":
+        return format_html('{} s <span class="muted">after start</span>', value.removeprefix("boot:"))
+    return str(conditional_escape(value))
+
+
+# Controls, and the characters that reorder or hide text: all are shown, none is obeyed.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
+
+
+def _spelled(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    name = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return f'<span class="ctl">{name}</span>'
+
+
+@register.filter
+def raw(text: Any) -> SafeString:
+    """Text out of a log: escaped, with control characters spelled out."""
+    return mark_safe(_UNSEEN.sub(_spelled, escape(str(text))))  # noqa: S308 -- escaped here
+
+
+@register.filter
+def file_name(path: str) -> str:
+    """The last part of a path."""
+    return path.rsplit("/", 1)[-1]
+
+
+@register.simple_tag(takes_context=True)
+def query(context: template.Context, **changes: Any) -> str:
+    """This page's address with some parameters changed; an empty value takes a parameter out."""
+    request: HttpRequest = context["request"]
+    parameters = request.GET.copy()
+    for name, value in changes.items():
+        if value in (None, ""):
+            parameters.pop(name, None)
+        else:
+            parameters[name] = str(value)
+    for name in [name for name, value in parameters.items() if value == ""]:
+        parameters.pop(name)
+    text = parameters.urlencode()
+    return f"?{text}" if text else request.path

@@ -1,0 +1,122 @@
+"""How the words of the closed sets read on a page: label, tone and shape of each."""
+
+from typing import NamedTuple
+
+from rules.words import Domain, ReportStatus, Source, State, Strength
+from verdicts.choices import FindingStatus, Label
+
+
+class Look(NamedTuple):
+    """The text of a chip, its tone (a CSS class) and its icon: the text alone must be enough."""
+
+    text: str
+    tone: str = ""
+    icon: str = ""
+
+
+DOMAINS: dict[str, Look] = {
+    Domain.GPU_HARDWARE: Look("GPU hardware", "blue"),
+    Domain.NVLINK_FABRIC: Look("NVLink fabric", "blue"),
+    Domain.NETWORK_FABRIC: Look("Network fabric", "blue"),
+    Domain.HOST_HARDWARE: Look("Host hardware", "blue"),
+    Domain.HOST_SOFTWARE: Look("Host software", "teal"),
+    Domain.STORAGE: Look("Storage", "teal"),
+    Domain.SCHEDULER: Look("Scheduler", "teal"),
+    Domain.FACILITY: Look("Facility", "teal"),
+    Domain.MAINTENANCE: Look("Maintenance", "teal"),
+    Domain.CONTAINER_IMAGE: Look("Container image", "violet"),
+    Domain.APPLICATION_CODE: Look("Application code", "violet"),
+    Domain.APPLICATION_CONFIG: Look("Application configuration", "violet"),
+    Domain.RESOURCE_EXHAUSTION: Look("Resource exhaustion", "violet"),
+    Domain.USER_ACTION: Look("User action", "violet"),
+    Domain.AMBIGUOUS: Look("Ambiguous", "amber open", "several"),
+    Domain.UNATTRIBUTED: Look("Unattributed", "dotted", "question"),
+    Domain.NO_FAILURE: Look("No failure", "green", "check"),
+}
+
+STATES: dict[str, Look] = {
+    State.SUCCEEDED: Look("Succeeded", "green", "check"),
+    State.FAILED: Look("Failed", "red", "cross"),
+    State.CANCELLED: Look("Cancelled", "", "stop"),
+    State.TIMED_OUT: Look("Out of time", "amber", "clock"),
+    State.PREEMPTED: Look("Preempted", "", "pause"),
+    State.NODE_FAILED: Look("Node failed", "red", "cross"),
+    State.OUT_OF_MEMORY: Look("Out of memory", "red", "cross"),
+    State.HUNG: Look("Hung", "amber", "pause"),
+    State.DEGRADED: Look("Degraded", "amber", "down"),
+    State.RUNNING: Look("Running", "blue", "play"),
+    State.UNKNOWN: Look("End not known", "dotted", "question"),
+}
+
+STRENGTHS: dict[str, str] = {
+    Strength.STRONG: "Strong",
+    Strength.MODERATE: "Moderate",
+    Strength.WEAK: "Weak",
+}
+
+#: The stated rule of evidence behind each strength.
+STRENGTH_RULES: dict[str, str] = {
+    Strength.STRONG: (
+        "Strong: direct evidence on a named place, before every error of the workload by more than "
+        "the clocks can be off, and no missing source whose rules could have overturned it."
+    ),
+    Strength.MODERATE: "Moderate: direct evidence, but its order or the coverage leaves room for another cause.",
+    Strength.WEAK: "Weak: inferred from a pattern of consequences; no line states the cause itself.",
+}
+
+SOURCES: dict[str, str] = {
+    Source.APPLOG: "Application log",
+    Source.SYSLOG: "System log",
+    Source.FABRIC_MANAGER: "Fabric Manager",
+    Source.SCHEDULER: "Scheduler",
+    Source.KUBERNETES: "Kubernetes",
+    Source.NODE_METRICS: "Node metrics",
+    Source.NETWORK_METRICS: "Network metrics",
+    Source.GPU_EVENTS: "GPU events",
+    Source.PROGRESS: "Progress",
+}
+
+REPORT_STATUSES: dict[str, str] = {
+    ReportStatus.OK: "collected",
+    ReportStatus.PARTIAL: "in part",
+    ReportStatus.EMPTY: "empty",
+    ReportStatus.ERROR: "failed",
+    ReportStatus.NOT_CONFIGURED: "not collected",
+}
+
+#: What a missing source did, as the end of "could not fire: the system log …".
+REPORT_REASONS: dict[str, str] = {
+    ReportStatus.OK: "was collected",
+    ReportStatus.PARTIAL: "was collected only in part",
+    ReportStatus.EMPTY: "had nothing in it",
+    ReportStatus.ERROR: "could not be read",
+    ReportStatus.NOT_CONFIGURED: "was not collected",
+}
+
+FINDING_STATUSES: dict[str, Look] = {
+    FindingStatus.CAUSE: Look("cause", "red", "target"),
+    FindingStatus.CANDIDATE: Look("candidate", "amber open", "several"),
+    FindingStatus.DEMOTED: Look("demoted", "", "down"),
+    FindingStatus.INTERESTING: Look("kept", "dotted"),
+}
+
+LABELS: dict[str, Look] = {
+    Label.RIGHT: Look("Right", "green", "check"),
+    Label.WRONG: Look("Wrong", "red", "cross"),
+    Label.UNDECIDABLE: Look("Cannot tell", "dotted", "question"),
+}
+
+RELATIONS: dict[str, str] = {
+    "job": "in the same job",
+    "node": "on the same node",
+    "gpu": "on the same GPU",
+    "rank": "on the same rank",
+    "link": "on the same link",
+    "peer": "names its node as the peer",
+    "switch": "behind the same switch",
+}
+
+
+def plain(word: str) -> str:
+    """A word of no known set, readable: underscores become spaces."""
+    return word.replace("_", " ")
