@@ -1,0 +1,59 @@
+"""What the tests of the store share."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from rules.attempt import Attempt, CollectorReport
+from rules.observation import Observation
+from rules.ruleset import Ruleset
+from rules.verdict import Verdict
+from tests.verdicts.builders import a_ruleset, a_user, an_engine_verdict, headlined
+from verdicts import conclude
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ids of the requests that workers were woken for; no broker is asked."""
+    woken: list[str] = []
+
+    def send_task(name: str, args: list[str], **options: Any) -> None:
+        assert name == "verdicts.attribute"
+        woken.append(args[0])
+
+    monkeypatch.setattr(conclude.current_app, "send_task", send_task)
+    return woken
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, sent: list[str]) -> Iterator[list[Callable[..., Verdict]]]:
+    """An engine that says which evidence it saw; put another one into the list to replace it."""
+
+    def says_what_it_saw(
+        attempt: Attempt,
+        observations: Sequence[Observation],
+        reports: Sequence[CollectorReport],
+        ruleset: Ruleset,
+        *,
+        mode: str,
+    ) -> Verdict:
+        return an_engine_verdict(attempt, headline=headlined(observations), coverage=list(reports), mode=mode)
+
+    engines: list[Callable[..., Verdict]] = [says_what_it_saw]
+    monkeypatch.setattr(conclude, "attribute", lambda *args, **more: engines[-1](*args, **more))
+    monkeypatch.setattr(conclude, "current_ruleset", a_ruleset)
+    yield engines
+
+
+@pytest.fixture
+def client_of(db: None) -> Callable[..., APIClient]:
+    """An API client of a new user in the groups given."""
+
+    def make(*groups: str) -> APIClient:
+        client = APIClient()
+        client.force_authenticate(a_user("-".join(groups) or "nobody", *groups))
+        return client
+
+    return make
