@@ -118,7 +118,7 @@ class Demo:
                     time.sleep(0.05)
                 if show and process.stdout is not None:
                     if shown := process.stdout.read().decode(errors="replace").rstrip():
-                    say(shown)
+                        say(shown)
             finally:
                 if process.poll() is None:
                     process.terminate()
