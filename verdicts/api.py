@@ -28,6 +28,7 @@ from rules.observation import Observation as GivenObservation
 from rules.words import Domain
 from verdicts import conclude, limits, record
 from verdicts import serializers as shapes
+from verdicts.api_paging import Pages
 from verdicts.choices import Label, Mode, RequestState
 from verdicts.evidence import effective_reports
 from verdicts.filters import AttemptFilter, VerdictFilter, unknown_parameters
@@ -49,7 +50,6 @@ from verdicts.models import (
     RulesetVersion,
     Verdict,
 )
-from verdicts.api_paging import Pages
 from verdicts.permissions import ReadOnly, ReadOrAttribute, ReadOrIngest, ReadOrReview
 from verdicts.schema import ATTEMPT, OBSERVATIONS, REPORTS
 
@@ -98,7 +98,7 @@ class Attempts(_List):
     queryset = Attempt.objects.for_list()
 
     @extend_schema(
-        request=ATTEMPT,
+        request={"application/json": ATTEMPT},
         responses={
             200: shapes.AttemptDetailSerializer,
             201: shapes.AttemptDetailSerializer,
@@ -170,14 +170,14 @@ class Reports(APIView):
     permission_classes = [ReadOrIngest]
     parser_classes = [BoundedJSON]
 
-    @extend_schema(responses={200: REPORTS})
+    @extend_schema(responses={(200, "application/json"): REPORTS})
     def get(self, request: Request, pk: UUID) -> Response:
         reports = [msgspec.to_builtins(report) for report in effective_reports(_attempt(pk))]
         return Response({"reports": reports})
 
     @extend_schema(
-        request=REPORTS,
-        responses={200: REPORTS},
+        request={"application/json": REPORTS},
+        responses={(200, "application/json"): REPORTS},
         description="Send collector reports. A later report of a collector for a source replaces its earlier one.",
     )
     def post(self, request: Request, pk: UUID) -> Response:

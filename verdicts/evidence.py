@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass
 
 import msgspec
-
 from django.db.models import Count
 
 from rules.attempt import Attempt as GivenAttempt

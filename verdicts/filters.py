@@ -11,7 +11,6 @@ from rules.words import STRENGTHS, Domain, State, Strength
 from verdicts.choices import FindingStatus, Label, Mode
 from verdicts.find import VERDICT_ORDER, AttemptQuerySet, VerdictQuerySet
 from verdicts.models import Attempt, Finding, Review, Verdict
-from verdicts.storable import storable_text
 
 
 def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
@@ -124,7 +123,7 @@ class VerdictFilter(filters.FilterSet):
 
     def by_node(self, queryset: VerdictQuerySet, name: str, value: str) -> VerdictQuerySet:
         """Verdicts that name the node as affected."""
-        affected = Verdict.nodes.through.objects.filter(verdict_id=OuterRef("pk"), node__name=storable_text(value))
+        affected = Verdict.nodes.through.objects.filter(verdict_id=OuterRef("pk"), node__name=value)
         return queryset.filter(Exists(affected))
 
     def by_symptom(self, queryset: VerdictQuerySet, name: str, value: str) -> VerdictQuerySet:
@@ -144,7 +143,7 @@ class VerdictFilter(filters.FilterSet):
 
     def by_text(self, queryset: VerdictQuerySet, name: str, value: str) -> VerdictQuerySet:
         """Verdicts in which every word occurs somewhere."""
-        for word in storable_text(value).split()[:8]:
+        for word in value.split()[:8]:
             affected = Verdict.nodes.through.objects.filter(verdict_id=OuterRef("pk"), node__name__icontains=word)
             queryset = queryset.filter(
                 Q(headline__icontains=word)
@@ -156,7 +155,6 @@ class VerdictFilter(filters.FilterSet):
         return queryset
 
     def _with_finding(self, queryset: VerdictQuerySet, field: str, value: str) -> VerdictQuerySet:
-        value = storable_text(value)
         lookup = {f"{field}__startswith": value[:-1]} if value.endswith("*") else {field: value}
         found = Finding.objects.filter(verdict_id=OuterRef("pk"), **lookup)
         if wanted := self.form.cleaned_data.get("status"):
@@ -200,7 +198,7 @@ class AttemptFilter(filters.FilterSet):
 
     def by_node(self, queryset: AttemptQuerySet, name: str, value: str) -> AttemptQuerySet:
         """Attempts that had the node."""
-        given = Attempt.nodes.through.objects.filter(attempt_id=OuterRef("pk"), node__name=storable_text(value))
+        given = Attempt.nodes.through.objects.filter(attempt_id=OuterRef("pk"), node__name=value)
         return queryset.filter(Exists(given))
 
     def by_judged(self, queryset: AttemptQuerySet, name: str, value: bool) -> AttemptQuerySet:
@@ -212,7 +210,7 @@ class AttemptFilter(filters.FilterSet):
 def _repeated(data: QueryDict | dict[str, Any], name: str, value: str) -> list[str]:
     """All values of a parameter that may be repeated."""
     values = data.getlist(name) if isinstance(data, QueryDict) else [value]
-    return [storable_text(word) for word in values if word]
+    return [word for word in values if word]
 
 
 def unknown_parameters(data: Iterable[str], known: type[filters.FilterSet], also: Iterable[str] = ()) -> list[str]:

@@ -43,6 +43,8 @@ class VerdictQuerySet(models.QuerySet["Verdict"]):
 
     def happened_within(self, after: datetime | None, before: datetime | None) -> "VerdictQuerySet":
         """Those whose attempt ended within the time given; what still runs is always among them."""
+        if after is None and before is None:
+            return self
         inside = Q()
         if after is not None:
             inside &= Q(happened_at__gte=after)

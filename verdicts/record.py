@@ -211,7 +211,10 @@ def record_review(
 
 def _fit(given: GivenAttempt) -> GivenAttempt:
     """The attempt with storable texts, checked for what the columns can hold. Raises InputError."""
-    given = checked(msgspec.convert(storable(msgspec.to_builtins(given)), GivenAttempt))
+    try:
+        given = checked(msgspec.convert(storable(msgspec.to_builtins(given)), GivenAttempt))
+    except InputError as error:
+        raise InputError(str(error).removeprefix("attempt: ")) from error
     for field in ("cluster", "workload", "account"):
         if len(getattr(given, field)) > SHORT:
             raise InputError(f"{field}: longer than {SHORT} characters")
