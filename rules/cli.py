@@ -15,6 +15,66 @@ def layer_roots(site: str | None) -> list[Path]:
     return [CATALOGUE, *([Path(site)] if site else [])]
 
 
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict's canonical JSON.")
+@click.option("--source", "given", multiple=True, metavar="KIND=FILE", help="Say what a file is: applog=train.out.")
+@click.option("--node", "placed", multiple=True, metavar="NAME=FILE", help="Say whose log a file is: gpu-7=dmesg.txt.")
+@click.option("--site", type=click.Path(), help="A directory of site rules over the shipped ones.")
+@click.option("--proof", is_flag=True, help="Print the whole chain from evidence to verdict.")
+def explain(
+    paths: tuple[Path, ...], as_json: bool, given: tuple[str, ...], placed: tuple[str, ...], site: str | None, proof: bool
+) -> None:
+    """Say why a job failed, from an incident folder or from loose log files.
+
+    The exit status is 0 whatever the verdict, and 2 when the input cannot be used.
+    """
+    from rules.attempt import InputError
+    from rules.collect import collect
+    from rules.engine import attribute
+    from rules.incident import open_incident
+    from rules.print_verdict import print_verdict
+    from rules.verdict import canonical_json
+
+    ruleset = _load(site)
+    try:
+        sources = {file: _source(kind) for kind, file in (_pair(text, "--source") for text in given)}
+        nodes = {file: name for name, file in (_pair(text, "--node") for text in placed)}
+        if not (paths or sources or nodes):
+            raise InputError("give an incident folder or log files to read")
+        incident = open_incident(list(paths), sources=sources, nodes=nodes)
+    except (InputError, OSError) as error:
+        click.echo(f"inquest: {error}", err=True)
+        sys.exit(2)
+    collected = collect(incident, ruleset)
+    verdict = attribute(incident.attempt, collected.observations, collected.reports, ruleset)
+    if as_json:
+        sys.stdout.buffer.write(canonical_json(verdict) + b"\n")
+        return
+    print_verdict(verdict, incident.notes)
+    if proof:
+        for step in verdict.proof:
+            click.echo(f"  {step.finding} {step.status}: {step.rule} ← {', '.join(step.evidence[:3])}: {step.because}")
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    from rules.attempt import InputError
+
+    left, equals, right = text.partition("=")
+    if not (left and equals and right):
+        raise InputError(f"{option} {text!r}: write it as name=file")
+    return left, right
+
+
+def _source(kind: str):  # noqa: ANN202
+    from rules.attempt import InputError
+    from rules.words import Source
+
+    if kind not in set(Source):
+        raise InputError(f"--source {kind!r}: is none of {', '.join(Source)}")
+    return Source(kind)
+
+
 @click.group()
 def rules() -> None:
     """Look at, test and extend the catalogue of rules."""

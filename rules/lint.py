@@ -1,13 +1,12 @@
 """What `inquest rules lint` asks of a catalogue beyond that its files can be read."""
 
 import re
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rules import decode, extract, scan
 from rules.examples import Failure, rule_files
 from rules.observation import Observation
-from rules.rule import Rule, line_of, parse_rule
+from rules.rule import Rule, line_of, parse_rule, targets
 from rules.ruleset import Ruleset, RuleError
 from rules.words import Maturity, Role
 
@@ -101,14 +100,7 @@ def _related(a: Rule, b: Rule) -> bool:
 
 def explains(a: Rule, b: Rule) -> bool:
     """Whether `a` says that it can explain `b`, wherever and whenever."""
-    return any(targets(pattern, b) for entry in a.explains for pattern in entry.symptoms)
-
-
-def targets(pattern: str, rule: Rule) -> bool:
-    """Whether a name of an `explains` entry means this rule."""
-    if pattern.startswith("@"):
-        return pattern[1:] in rule.groups
-    return fnmatchcase(rule.id, pattern) or fnmatchcase(rule.symptom, pattern)
+    return any(targets(pattern, b) for entry in a.explains if not entry.only_if_earlier for pattern in entry.symptoms)
 
 
 def _targets(ruleset: Ruleset) -> list[tuple[str, str]]:

@@ -54,7 +54,7 @@ def _bsd(record: Record, m: re.Match[str]) -> bool | None:
     if stamp is None:
         return False
     _dated(record, stamp)
-    record.host = record.host or m[7]
+    record.host = record.host or (m[7] if m[7] != "-" else "")
     return None
 
 
@@ -166,7 +166,7 @@ _PREFIXES: list[tuple[re.Pattern[str], Taker]] = [
     (re.compile(rf"{_T}[ \t]({_HOST})[ \t](?=[\w./()-]+(?:\[\d+\])?:[ \t])"), _iso_host),
     (re.compile(rf"[\[(]?{_T}[\])]?[:,]?(?:[ \t]*\|)?[ \t]*"), _iso),
     (re.compile(r"(?:stdout|stderr) [FP] "), _drop),
-    (re.compile(rf"({_MONTH}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:\.(\d{{1,9}}))? ({_HOST}) "), _bsd),
+    (re.compile(rf"({_MONTH}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:\.(\d{{1,9}}))? ({_HOST}|-) "), _bsd),
     (
         re.compile(
             rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({_MONTH}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d) (\d{{4}})\][ ]?"

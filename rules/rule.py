@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 import msgspec
@@ -56,6 +57,7 @@ class Explains(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     symptoms: Annotated[list[Words], msgspec.Meta(min_length=1)]
     on: Relation = Relation.JOB
     within: str = "2h"
+    only_if_earlier: bool = False  # holds only where the cause is known to have come first
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -194,6 +196,13 @@ def pattern_problem(pattern: str) -> str:
     if "$" in _CLASS.sub("", body).replace(r"\$", "")[:-1]:
         return "$ is allowed only at the very end"
     return ""
+
+
+def targets(pattern: str, rule: Rule) -> bool:
+    """Whether a name of an `explains` entry ("@group", or a glob of ids or symptoms) means this rule."""
+    if pattern.startswith("@"):
+        return pattern[1:] in rule.groups
+    return fnmatchcase(rule.id, pattern) or fnmatchcase(rule.symptom, pattern)
 
 
 def line_of(raw: bytes, key: str, text: str) -> int:

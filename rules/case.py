@@ -1,0 +1,73 @@
+"""One case before its conclusion: the attempt, what was seen, and what was not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rules.attempt import Attempt, CollectorReport
+from rules.events import Event
+from rules.observation import Observation
+from rules.place import Places
+from rules.ruleset import Ruleset
+from rules.words import ReportStatus, Source
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that the conclusion is drawn from."""
+
+    attempt: Attempt
+    ruleset: Ruleset
+    reports: Sequence[CollectorReport]
+    events: list[Event]
+    unrecognised: list[Observation]
+    progressed: bool
+    places: Places
+    near: int | None
+    zone: str
+    mode: str
+
+    @property
+    def topology(self) -> dict[str, dict[str, list[str]]]:
+        """What is shared by whom: the site's word, and the attempt's over it."""
+        merged = {kind: dict(elements) for kind, elements in self.ruleset.site.topology.items()}
+        for kind, elements in self.attempt.topology.items():
+            merged.setdefault(kind, {}).update(elements)
+        return merged
+
+    def report(self, source: Source) -> CollectorReport:
+        """The report of one source; several of one source are joined, none means not configured."""
+        return join_reports(source, [r for r in self.reports if r.source == source])
+
+    def covered(self, source: Source) -> bool:
+        """Whether a source was read to its end and had something."""
+        return self.report(source).status is ReportStatus.OK
+
+
+#: Worst first: what is said of a source whose reports differ.
+_WORST = (ReportStatus.ERROR, ReportStatus.PARTIAL, ReportStatus.OK, ReportStatus.EMPTY, ReportStatus.NOT_CONFIGURED)
+
+
+def join_reports(source: Source, reports: Sequence[CollectorReport]) -> CollectorReport:
+    """One report for a source, without the time taken, which differs from run to run.
+
+    An error beside something obtained is `partial`: what was obtained counts, and so does the gap.
+    """
+    if not reports:
+        return CollectorReport(source=source, status=ReportStatus.NOT_CONFIGURED, reason="nothing was given for this source")
+    statuses = {r.status for r in reports}
+    status = next(s for s in _WORST if s in statuses)
+    if status is ReportStatus.ERROR and statuses & {ReportStatus.OK, ReportStatus.PARTIAL}:
+        status = ReportStatus.PARTIAL
+    return CollectorReport(
+        source=source,
+        status=status,
+        reason="; ".join(sorted({r.reason for r in reports if r.reason})),
+        collector=", ".join(sorted({r.collector for r in reports if r.collector})),
+        read=sum(r.read for r in reports),
+        kept=sum(r.kept for r in reports),
+        delivered=sum(r.delivered for r in reports),
+        bytes=sum(r.bytes for r in reports),
+        first=min((r.first for r in reports if r.first), default=None),
+        last=max((r.last for r in reports if r.last), default=None),
+        files=sorted({name for r in reports for name in r.files}),
+    )

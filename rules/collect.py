@@ -1,0 +1,273 @@
+"""From evidence files to observations: one pass over every file, work only on lines that matched.
+
+What is kept is bounded: per file, rule and place the first and the last few lines, the rest as a count.
+"""
+
+import re
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rules import extract, files, fingerprint, flight_recorder, formats, read
+from rules.attempt import CollectorReport
+from rules.incident import EvidenceFile, Incident
+from rules.observation import MAX_BODY, Observation
+from rules.ruleset import Ruleset
+from rules.stamp import Stamp
+from rules.words import ReportStatus, Role, Source
+
+#: Lines kept per file, rule and place: the first and the last.
+KEEP_FIRST, KEEP_LAST = 12, 8
+#: Distinct rules and places per file before the rest is only counted.
+MAX_KEYS = 20_000
+#: Unrecognised templates per file, and lines per file that are masked to find them.
+MAX_TEMPLATES, MAX_MASKED = 200, 20_000
+#: A matched line is cut to this; the pattern has seen it whole.
+MAX_LINE = 16_384
+#: How far back a line without a time looks for one, and a traceback for its frames.
+LOOK_BACK_LINES, LOOK_BACK_BYTES = 40, 16_384
+
+
+@dataclass
+class Collected:
+    """What was obtained: observations for the engine, and a report per source."""
+
+    observations: list[Observation] = field(default_factory=list)
+    reports: list[CollectorReport] = field(default_factory=list)
+
+
+def collect(incident: Incident, ruleset: Ruleset) -> Collected:
+    """Read every file of an incident. A file that cannot be read becomes a report, never an exception."""
+    out = Collected()
+    for file in incident.files:
+        began = time.monotonic()
+        observations, report = read_file(file, ruleset)
+        out.observations += observations
+        out.reports.append(msgspec.structs.replace(report, seconds=round(time.monotonic() - began, 3)))
+    out.reports += incident.attempt.collectors
+    if incident.attempt.state:
+        scheduler = Source.KUBERNETES if incident.attempt.scheduler == "kubernetes" else Source.SCHEDULER
+        if not any(r.source == scheduler for r in out.reports):
+            out.reports.append(
+                CollectorReport(source=scheduler, status=ReportStatus.OK, read=1, kept=1, delivered=1, files=["attempt.json"])
+            )
+    return out
+
+
+def read_file(file: EvidenceFile, ruleset: Ruleset) -> tuple[list[Observation], CollectorReport]:
+    """The observations of one file and its report."""
+    reader = _FileReader(file, ruleset)
+    status, reason = ReportStatus.OK, ""
+    try:
+        if flight_recorder.looks_like(file.path):
+            reader.dump(flight_recorder.observation(file.path, file.name, file.node, file.rank))
+        else:
+            reader.scan()
+    except files.Unreadable as error:
+        status, reason = (ReportStatus.PARTIAL if reader.lines else ReportStatus.ERROR), f"{file.name}: {error}"
+    except OSError as error:
+        status, reason = ReportStatus.ERROR, f"{file.name}: {error.strerror or error}"
+    if status is ReportStatus.OK and not reader.lines:
+        status, reason = ReportStatus.EMPTY, f"{file.name}: no lines"
+    if reader.dropped:
+        status = ReportStatus.PARTIAL
+        reason = f"{file.name}: more than {MAX_KEYS} distinct findings; {reader.dropped} lines were only counted"
+    observations = reader.observations()
+    return observations, CollectorReport(
+        source=file.source,
+        status=status,
+        reason=reason,
+        collector="files",
+        read=reader.lines,
+        kept=sum(o.count for o in observations),
+        delivered=sum(o.count for o in observations),
+        bytes=reader.bytes,
+        first=reader.first,
+        last=reader.last,
+        files=[file.name],
+    )
+
+
+@dataclass
+class _Kept:
+    """The lines of one rule at one place."""
+
+    first: list[Observation] = field(default_factory=list)
+    last: deque[Observation] = field(default_factory=lambda: deque(maxlen=KEEP_LAST))
+    folded: int = 0
+
+    def add(self, observation: Observation) -> None:
+        if len(self.first) < KEEP_FIRST:
+            self.first.append(observation)
+            return
+        if len(self.last) == KEEP_LAST:
+            self.folded += 1
+        self.last.append(observation)
+
+    def all(self) -> Iterator[Observation]:
+        """The kept lines; what was folded is counted on the last of the first ones."""
+        *head, middle = self.first
+        yield from head
+        yield msgspec.structs.replace(middle, count=middle.count + self.folded) if self.folded else middle
+        yield from self.last
+
+
+class _FileReader:
+    """The state of one pass over one file."""
+
+    def __init__(self, file: EvidenceFile, ruleset: Ruleset) -> None:
+        self.file, self.ruleset = file, ruleset
+        self.lines = self.bytes = self.dropped = 0
+        self.first: str | None = None
+        self.last: str | None = None
+        self._kept: dict[object, _Kept] = {}
+        self._templates: dict[str, tuple[Observation, int, int]] = {}
+        self._masked = 0
+        self._tail: deque[tuple[str, int]] = deque(maxlen=400)
+        self._direct: list[Observation] = []
+
+    def dump(self, observation: Observation) -> None:
+        """Take a record that another reader made of the whole file."""
+        self._direct.append(observation)
+        self.lines, self.bytes = 1, self.file.path.stat().st_size
+
+    def scan(self) -> None:
+        """Go through the file once. Raises files.Unreadable or OSError, with what was read so far kept."""
+        rewrite = formats.rewriter(files.sample(self.file.path, 65_536))
+        before = b""
+        scanner = self.ruleset.scanner
+        for block in files.blocks(self.file.path):
+            data = rewrite(block.data) if rewrite else block.data
+            if self.first is None:
+                self.first = _any_stamp(data[:LOOK_BACK_BYTES].split(b"\n"))
+            line, counted = block.line, 0
+            for start, end, ids in scanner.hits(data):
+                line += data.count(b"\n", counted, start)
+                counted = start
+                self._hit(data, start, end, ids, line, before)
+            self.bytes += len(block.data)
+            self.lines = block.line - 1 + block.data.count(b"\n") + (not block.data.endswith(b"\n"))
+            before = data[-LOOK_BACK_BYTES:]
+        self.last = _any_stamp(reversed(before.split(b"\n"))) or self.first
+
+    def _hit(self, data: bytes, start: int, end: int, ids: list[int], number: int, before: bytes) -> None:
+        raw = data[start : min(end, start + 4 * MAX_LINE)]
+        for text in _redrawn(raw.decode("utf-8", "backslashreplace")):
+            self._line(text[:MAX_LINE], ids, number, data, start, before)
+
+    def _line(self, text: str, ids: list[int], number: int, data: bytes, start: int, before: bytes) -> None:
+        observation = Observation(
+            source=self.file.source,
+            body=text[:MAX_BODY],
+            ref=f"{self.file.name}:{number}",
+            node=self.file.node,
+            rank=self.file.rank,
+            collector="files",
+        )
+        record = read.parse(text)
+        found = extract.on_line(self.ruleset, text, ids, observation, record)
+        if not found:
+            if self.ruleset.scanner.suspicious in ids:
+                self._suspicious(observation, record, number)
+            return
+        key = (record.host, record.rank, tuple((s.rule.id, tuple(sorted(s.locus.items()))) for s in found))
+        kept = self._kept.get(key)
+        if kept is None:
+            if len(self._kept) >= MAX_KEYS:
+                self.dropped += 1
+                return
+            kept = self._kept[key] = _Kept()
+        if len(kept.first) < KEEP_FIRST or any(s.rule.role is not Role.NOISE for s in found):
+            observation = self._with_context(observation, record, data, start, before)
+        kept.add(observation)
+
+    def _with_context(
+        self, observation: Observation, record: read.Record, data: bytes, start: int, before: bytes
+    ) -> Observation:
+        """Add what only the lines around can say: a time for a line without one, the frame of an exception."""
+        back = data[max(0, start - LOOK_BACK_BYTES) : start]
+        if len(back) < LOOK_BACK_BYTES:
+            back = before[-(LOOK_BACK_BYTES - len(back)) :] + back
+        lines = back.split(b"\n")[:-1][-LOOK_BACK_LINES:]
+        attributes: dict[str, str | int] = {}
+        stamp: Stamp | None = record.stamp
+        if stamp is None and record.uptime is None:
+            stamp = _near_stamp(lines)
+            if stamp is not None:
+                attributes["within"] = 60
+        if frame := _frame(lines):
+            attributes["frame"] = frame
+        timestamp = str(stamp) if stamp is not None else None
+        return msgspec.structs.replace(observation, timestamp=timestamp, attributes=attributes)
+
+    def _suspicious(self, observation: Observation, record: read.Record, number: int) -> None:
+        """Count a line that looks like an error and that no rule knows, by its template."""
+        self._masked += 1
+        if self._masked > MAX_MASKED:
+            self._tail.append((observation.body, number))
+            return
+        self._template(observation, record.message, number)
+
+    def _template(self, observation: Observation, message: str, number: int) -> None:
+        key = fingerprint.template(message)
+        first, count, _ = self._templates.get(key, (observation, 0, 0))
+        if count or len(self._templates) < MAX_TEMPLATES:
+            self._templates[key] = (first, count + 1, number)
+
+    def observations(self) -> list[Observation]:
+        """What was kept of the file, in the order of its lines."""
+        for body, number in self._tail:
+            observation = Observation(source=self.file.source, body=body, ref=f"{self.file.name}:{number}", node=self.file.node)
+            self._template(observation, read.parse(body).message, number)
+        self._tail.clear()
+        out = [*self._direct, *(o for kept in self._kept.values() for o in kept.all())]
+        for first, count, last in self._templates.values():
+            attributes: dict[str, str | int] = {"from_end": self.lines - last}
+            out.append(msgspec.structs.replace(first, count=count, attributes=attributes))
+        return out
+
+
+def _redrawn(text: str) -> list[str]:
+    """The parts of a line that bare carriage returns redraw, as a progress bar does; usually the line itself."""
+    text = text.rstrip("\r")
+    return [part for part in text.split("\r") if part] if "\r" in text else [text]
+
+
+def _any_stamp(lines: object) -> str | None:
+    for index, raw in enumerate(lines):  # type: ignore[var-annotated,arg-type]
+        if index > 200:
+            return None
+        record = read.parse(raw[:400].decode("utf-8", "replace"))
+        if record.stamp or record.uptime:
+            return str(record.stamp or record.uptime)
+    return None
+
+
+def _near_stamp(lines: list[bytes]) -> Stamp | None:
+    """The stamp of the nearest dated line before."""
+    for raw in reversed(lines):
+        stamp = read.parse(raw[:400].decode("utf-8", "replace")).stamp
+        if stamp is not None:
+            return stamp
+    return None
+
+
+_FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>[^\n]+)')
+_LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|<frozen|<string>|/torch/|lib/python")
+
+
+def _frame(lines: list[bytes]) -> str:
+    """The innermost frame in the user's own code of a traceback that ends just before; "" when there is none."""
+    frames = []
+    for raw in reversed(lines):
+        text = raw.decode("utf-8", "replace")
+        if match := _FRAME.search(text):
+            frames.append(f"{match['file']}:{match['line']} in {match['name'].strip()}")
+        elif "Traceback (most recent call last)" in text:
+            break
+        elif not frames and not re.match(r".{0,80}?(?:^|[\]:|] ?)[ \t]{2,}\S", text):
+            return ""
+    return next((f for f in frames if not _LIBRARY.search(f)), frames[0] if frames else "")

@@ -1,0 +1,175 @@
+"""The verdict in words: the headline, what to do, what would tell causes apart, what would overturn it."""
+
+import msgspec
+
+from rules.case import Case
+from rules.findings import Entry
+from rules.rule import Rule, targets
+from rules.verdict import AffectedNode, BlindSpot, Finding, Note, SharedElement, Verdict
+from rules.words import Domain, ReportStatus, Role, Source, State, Strength
+
+SOURCE_NAMES = {
+    Source.APPLOG: "application log",
+    Source.SYSLOG: "kernel and system log",
+    Source.FABRIC_MANAGER: "Fabric Manager log",
+    Source.SCHEDULER: "scheduler's record",
+    Source.KUBERNETES: "Kubernetes record",
+    Source.NODE_METRICS: "node metrics",
+    Source.NETWORK_METRICS: "network's own record",
+    Source.GPU_EVENTS: "GPU event record",
+    Source.PROGRESS: "progress record",
+}
+STATUS_WORDS = {
+    ReportStatus.OK: "was read",
+    ReportStatus.PARTIAL: "was read only in part",
+    ReportStatus.EMPTY: "was empty",
+    ReportStatus.ERROR: "could not be read",
+    ReportStatus.NOT_CONFIGURED: "was not collected",
+}
+STATE_WORDS = {
+    State.SUCCEEDED: "succeeded",
+    State.FAILED: "failed",
+    State.CANCELLED: "was cancelled",
+    State.TIMED_OUT: "ran out of time",
+    State.PREEMPTED: "was preempted",
+    State.NODE_FAILED: "lost a node",
+    State.OUT_OF_MEMORY: "ran out of memory",
+    State.HUNG: "hung",
+    State.DEGRADED: "ran slower than it should",
+    State.RUNNING: "was running",
+    State.UNKNOWN: "ended in a way that is not known",
+}
+_DOUBT = {Strength.STRONG: "", Strength.MODERATE: "Probably: ", Strength.WEAK: "Perhaps: "}
+MAX_NOTES = 8
+
+
+def with_headline(verdict: Verdict) -> Verdict:
+    """The verdict with its one sentence, the doubt in the same sentence."""
+    return msgspec.structs.replace(verdict, headline=_headline(verdict))
+
+
+def _headline(verdict: Verdict) -> str:
+    domain = verdict.attributed_domain
+    if domain is Domain.NO_FAILURE:
+        end = STATE_WORDS[verdict.terminal_state]
+        return f"The attempt {end}; no failure was seen in what was collected."
+    if domain is Domain.AMBIGUOUS:
+        parts = [f"{f.title} ({f.domain}{where(f)})" for f in verdict.candidates[:3]]
+        more = len(verdict.candidates) - len(parts)
+        return f"Several causes fit and nothing orders or joins them: {'; '.join(parts)}{f'; and {more} more' if more else ''}."
+    if domain is Domain.UNATTRIBUTED:
+        why = verdict.missing[0] if verdict.missing else "what was seen are only consequences"
+        return f"No cause found: {why}."
+    first = verdict.causes[0]
+    text = _DOUBT[verdict.strength or Strength.WEAK] + first.title
+    if verdict.shared_element is not None:
+        shared = verdict.shared_element
+        return f"{text} on {first.places} nodes that share {shared.kind} {shared.name}; excluding nodes is not the remedy."
+    places = blamed(verdict.affected_nodes) or where(first).lstrip(", ")
+    text += f": {places}" if places else ""
+    others = len(verdict.causes) - 1
+    if others and not verdict.affected_nodes:
+        text += f", and {others} more of the same domain"
+    doubt = next((f.why.split("; ")[0] for f in verdict.causes if f.strength == verdict.strength and f.why), "")
+    return text + (f"; {doubt}." if doubt else ".")
+
+
+def blamed(nodes: list[AffectedNode]) -> str:
+    """ "node gpu-017, GPU 0000:65:00" or "nodes a, b and 3 more"."""
+    if not nodes:
+        return ""
+    if len(nodes) == 1:
+        one = nodes[0]
+        gpus = f", GPU {', '.join(one.gpus[:3])}" if one.gpus else ""
+        links = f", link {', '.join(one.links[:3])}" if one.links else ""
+        return f"node {one.name}{gpus}{links}"
+    names = ", ".join(node.name for node in nodes[:3])
+    return f"nodes {names}" + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+
+
+def where(finding: Finding) -> str:
+    """The place of a finding as ", node n1, GPU …" or ""."""
+    words = {"node": "node", "gpu": "GPU", "link": "link", "device": "device", "port": "port", "switch": "switch", "image": "image", "rank": "rank", "peer": "names peer"}
+    parts = [f"{words[k]} {finding.locus[k]}" for k in words if k in finding.locus]
+    if not parts and len(finding.ranks) > 1:
+        parts = [f"{len(finding.ranks)} ranks, first listed {finding.ranks[0]}"]
+    return "".join(f", {p}" for p in parts)
+
+
+def _rules(entries: list[Entry]) -> list[tuple[Rule, Entry]]:
+    return [(min((e.rule for e in entry.events), key=lambda r: r.id), entry) for entry in entries]
+
+
+def _notes(pairs: list[tuple[str, str | None, str]]) -> list[Note]:
+    """Notes of equal text joined, in their first order: (text, rule, finding)."""
+    joined: dict[str, tuple[str | None, list[str]]] = {}
+    for text, rule, finding in pairs:
+        if text:
+            joined.setdefault(text, (rule, []))[1].append(finding)
+    notes = [Note(text=t, rule=rule, findings=[f for f in found if f]) for t, (rule, found) in joined.items()]
+    return notes[:MAX_NOTES]
+
+
+def advice(case: Case, causes: list[Entry], candidates: list[Entry], shared: SharedElement | None) -> dict[str, list[Note]]:
+    """What to do now and later, as the blamed rules say; nothing where nothing is blamed."""
+    pairs = _rules(causes)
+    now = [(rule.now, rule.id, entry.id) for rule, entry in pairs]
+    if shared is not None:
+        now = [(f"Do not exclude the nodes: look at {shared.kind} {shared.name}, which they share.", None, causes[0].id)]
+    later = [(rule.later, rule.id, entry.id) for rule, entry in pairs]
+    if not causes and candidates:
+        now = [("Exclude nothing yet: run the discriminating tests first.", None, "")]
+    return {"now": _notes(now), "later": _notes(later)}
+
+
+def discriminating_tests(case: Case, causes: list[Entry], candidates: list[Entry]) -> list[Note]:
+    """The cheapest tests that would tell the competing causes apart; for a single cause, its own check."""
+    pairs = _rules([*causes, *candidates])
+    if len(pairs) > 1:
+        return _notes([(text, rule.id, entry.id) for rule, entry in pairs for text in [rule.check, *rule.apart]])
+    return _notes([(text, rule.id, entry.id) for rule, entry in pairs for text in [rule.check, *rule.apart]])
+
+
+def overturned_by(case: Case, causes: list[Entry], blind: list[BlindSpot]) -> list[Note]:
+    """What would show that the verdict is wrong: the rule's own words, and what the missing sources could hold."""
+    found: list[tuple[str, str | None, str]] = []
+    for rule, entry in _rules(causes):
+        found += [(text, rule.id, entry.id) for text in rule.overturn]
+        for spot in blind:
+            explaining = [
+                r for r in case.ruleset.rules
+                if r.blamable and r.match.sources[0] == spot.source
+                and any(targets(p, rule) for e in r.explains for p in e.symptoms)
+            ]  # fmt: skip
+            if explaining:
+                titles = "; ".join(r.title for r in explaining[:3])
+                place = f" of {entry.finding.locus['node']}" if entry.finding and "node" in entry.finding.locus else ""
+                text = f"In the {SOURCE_NAMES[spot.source]}{place}, which {STATUS_WORDS[ReportStatus(spot.status)]}: {titles}."
+                found.append((text, explaining[0].id, entry.id))
+        if not rule.overturn and not any(f[2] == entry.id for f in found):
+            found.append((f"Earlier evidence of another fault{_there(entry)}.", None, entry.id))
+    return _notes(found)
+
+
+def _there(entry: Entry) -> str:
+    return f" on {entry.finding.locus['node']}" if entry.finding and "node" in entry.finding.locus else ""
+
+
+def missing(case: Case, domain: Domain, interesting: list[Finding]) -> list[str]:
+    """For an unattributed verdict, what was looked for and not there."""
+    if domain is not Domain.UNATTRIBUTED:
+        return []
+    out = []
+    symptoms = [f for f in interesting if f.role in (Role.SYMPTOM, Role.TEARDOWN)]
+    if symptoms:
+        out.append(f"what was seen ({', '.join(f.title for f in symptoms[:2])}) is only ever a consequence")
+    gaps = [s for s in (Source.APPLOG, Source.SYSLOG, Source.SCHEDULER) if not case.covered(s)]
+    if case.covered(Source.KUBERNETES):
+        gaps = [s for s in gaps if s is not Source.SCHEDULER]
+    for source in gaps:
+        status = case.report(source).status
+        count = sum(1 for r in case.ruleset.rules if r.blamable and r.match.sources[0] == source)
+        out.append(f"the {SOURCE_NAMES[source]} {STATUS_WORDS[status]}, so {count} rules could not fire")
+    if not symptoms and not gaps:
+        out.append("nothing in what was collected matches a rule that names a cause")
+    return out

@@ -1,0 +1,117 @@
+"""Reading evidence files in bounded memory: plain, gzip, zstd, UTF-16; whole lines in blocks of about a mebibyte.
+
+A line longer than a block is handed over in pieces that keep its number. A file that unpacks to more
+than it may, or that is binary, ends with the reason.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import zstandard
+
+BLOCK = 1 << 20
+#: Unpacked bytes of one packed file: enough for any log, too little for a bomb to cost an hour.
+MAX_UNPACKED = 16 << 30
+#: An unpacked size over this multiple of the packed one is a bomb once it is also large.
+MAX_RATIO, LARGE = 400, 256 << 20
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+
+class Unreadable(Exception):
+    """A file that cannot be read further; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines (or one piece of an overlong line), the number of the first, and whether a line goes on."""
+
+    data: bytes
+    line: int
+
+
+def _open(path: Path) -> IO[bytes]:
+    """The unpacked stream of a file."""
+    raw = path.open("rb")
+    head = raw.read(4)
+    raw.seek(0)
+    if head.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+    if head == _ZSTD:
+        return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_across_frames=True)  # type: ignore[return-value]
+    return raw
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """The unpacked bytes of a file, UTF-16 turned to UTF-8, in pieces. Raises Unreadable or OSError."""
+    packed = path.stat().st_size
+    total = 0
+    decode = ""
+    with _open(path) as stream:
+        while True:
+            try:
+                piece = stream.read(BLOCK)
+            except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+                raise Unreadable(f"the packed data is damaged after {total} bytes: {error}") from error
+            if not piece:
+                return
+            if total == 0:
+                decode = _UTF16.get(piece[:2], "")
+                if not decode and is_binary(piece[:8192]):
+                    raise Unreadable("a binary file, not text")
+                if decode:
+                    piece = piece[2:]
+            total += len(piece)
+            if total > MAX_UNPACKED or (total > LARGE and total > MAX_RATIO * packed):
+                raise Unreadable(f"unpacks to more than {total} bytes from {packed}; the rest was not read")
+            yield piece.decode(decode, "replace").encode() if decode else piece
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether the beginning of a file is no text: NUL bytes, or mostly control characters."""
+    if not head:
+        return False
+    control = sum(1 for b in head if b < 9 or 13 < b < 27 or 27 < b < 32)
+    nul = head.count(0)
+    return nul > len(head) // 50 or control > len(head) // 4
+
+
+def blocks(path: Path) -> Iterator[Block]:
+    """The file in blocks of whole lines."""
+    carry = b""
+    line = 1
+    for piece in chunks(path):
+        data = carry + piece
+        cut = data.rfind(b"\n") + 1
+        if cut == 0:
+            if len(data) < BLOCK:
+                carry = data
+                continue
+            # An overlong line: hand over a piece, cut at a blank so that no word is torn.
+            cut = data.rfind(b" ", BLOCK // 2) + 1 or len(data)
+            yield Block(data[:cut], line)
+            carry = data[cut:]
+            continue
+        yield Block(data[:cut], line)
+        line += data.count(b"\n", 0, cut)
+        carry = data[cut:]
+    if carry:
+        yield Block(carry, line)
+
+
+def sample(path: Path, size: int) -> str:
+    """The beginning of a file as text, "" when it cannot be read as text."""
+    out = b""
+    try:
+        for piece in chunks(path):
+            out += piece
+            if len(out) >= size:
+                break
+    except (Unreadable, OSError):
+        return ""
+    return out[:size].decode("utf-8", "replace")

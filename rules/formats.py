@@ -1,0 +1,129 @@
+"""Formats that are not plain lines: journald and container JSON, application JSON lines, `dmesg -H` deltas.
+
+Each turns a block into plain lines, one for one, so that line numbers stay true.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from rules.stamp import MICRO, Stamp, civil, epoch
+
+Rewriter = Callable[[bytes], bytes]
+
+_MESSAGE_KEYS = ("MESSAGE", "log", "message", "msg", "body", "event", "text")
+_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "eventTime", "lastTimestamp")
+
+
+def rewriter(sample: str) -> Rewriter | None:
+    """What turns this format into plain lines, or None where the file is plain already."""
+    first = next((line for line in sample.splitlines() if line.strip()), "")
+    if first.startswith("{") and isinstance(record := _json(first), dict) and _message_key(record):
+        return json_lines
+    if re.match(r"\[\w{3} ?\d{1,2} \d\d:\d\d\] ", first) or re.match(r"\[ *\+\d+\.\d{6}\] ", first):
+        return HumanDmesg()
+    return None
+
+
+def _json(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _message_key(record: dict[str, Any]) -> str:
+    return next((k for k in _MESSAGE_KEYS if isinstance(record.get(k), (str, list))), "")
+
+
+def json_lines(block: bytes) -> bytes:
+    """JSON lines as "stamp host program: message"; a line that is no JSON stays as it is."""
+    return b"\n".join(_json_line(line) for line in block.split(b"\n"))
+
+
+def _json_line(raw: bytes) -> bytes:
+    if not raw.lstrip().startswith(b"{"):
+        return raw
+    record = _json(raw.decode("utf-8", "replace"))
+    if not isinstance(record, dict) or not (key := _message_key(record)):
+        return raw
+    message = _text(record[key])
+    extra = record.get("exc_info") or record.get("exception") or record.get("stack_trace")
+    if isinstance(extra, str) and extra:
+        message += " ⏎ " + extra.strip().splitlines()[-1]
+    stamp = _stamp(record)
+    host = _word(record.get("_HOSTNAME") or record.get("host") or record.get("hostname"))
+    program = _word(record.get("SYSLOG_IDENTIFIER") or record.get("_COMM") or record.get("program"))
+    rank = record.get("rank")
+    parts = []
+    if stamp:
+        parts.append(stamp)
+    if host and stamp:
+        parts += [host, f"{program or 'log'}:"]
+    if isinstance(rank, int) and rank >= 0:
+        parts.append(f"[rank{rank}]:")
+    parts.append(message)
+    return " ".join(parts).replace("\n", " ").replace("\r", " ").encode()
+
+
+def _text(value: Any) -> str:
+    """journald gives a message that is no UTF-8 as an array of byte numbers."""
+    if isinstance(value, list):
+        numbers = [n for n in value if isinstance(n, int) and 0 <= n < 256]
+        return bytes(numbers).decode("utf-8", "replace")
+    return str(value).rstrip("\n")
+
+
+def _word(value: Any) -> str:
+    return re.sub(r"[^A-Za-z0-9._/-]", "_", value) if isinstance(value, str) else ""
+
+
+def _stamp(record: dict[str, Any]) -> str:
+    micros = record.get("__REALTIME_TIMESTAMP") or record.get("_SOURCE_REALTIME_TIMESTAMP")
+    if isinstance(micros, str) and micros.isdigit():
+        return str(epoch(int(micros)))
+    for key in _TIME_KEYS:
+        value = record.get(key)
+        if isinstance(value, str) and value:
+            return value
+        if isinstance(value, (int, float)) and 10**9 <= value < 10**10:
+            return str(epoch(int(value * MICRO)))
+    return ""
+
+
+_MONTHS = {m: i for i, m in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+_HEAD = re.compile(rb"\[(\w{3}) ?(\d{1,2}) (\d\d):(\d\d)\] ")
+_DELTA = re.compile(rb"\[ *\+(\d+)\.(\d{6})\] ")
+
+
+class HumanDmesg:
+    """`dmesg -H`: a date without year or seconds, then deltas; each line gets its own uptime-like stamp.
+
+    The date gives the minute, the deltas the order: "[May19 19:57]" then "[  +0.000127]".
+    """
+
+    def __init__(self) -> None:
+        self._now: int | None = None
+
+    def __call__(self, block: bytes) -> bytes:
+        """Rewrite one block; the time goes on from block to block."""
+        return b"\n".join(self._line(line) for line in block.split(b"\n"))
+
+    def _line(self, line: bytes) -> bytes:
+        if match := _HEAD.match(line):
+            month = _MONTHS.get(match[1].decode("latin-1"), 0)
+            stamp = civil(None, month, int(match[2]), int(match[3]), int(match[4]), 0) if month else None
+            self._now = stamp.micros if stamp else None
+            return self._with_time(line[match.end() :]) if stamp else line
+        if match := _DELTA.match(line):
+            if self._now is None:
+                return line[match.end() :]
+            self._now += int(match[1]) * MICRO + int(match[2])
+            return self._with_time(line[match.end() :])
+        return line
+
+    def _with_time(self, rest: bytes) -> bytes:
+        text = str(Stamp("yearless", self._now or 0, 1))  # --05-19T19:57:00.000127
+        month = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()[int(text[2:4]) - 1]
+        return f"{month} {int(text[5:7]):2d} {text[8:]} - kernel: ".encode() + rest
