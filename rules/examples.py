@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rules import extract
-from rules.observation import Observation
-from rules.rule import Example, Rule, line_of, parse_rule
-from rules.ruleset import DEFAULTS_FILE, SITE_FILE, Ruleset
+import msgspec
 
-_ALWAYS = ("matches",)
+from rules import extract
+from rules.attempt import CollectorReport, InputError, decode_attempt
+from rules.engine import attribute
+from rules.observation import Observation
+from rules.rule import Example, IncidentExample, Rule, line_of, parse_rule
+from rules.ruleset import DEFAULTS_FILE, SITE_FILE, Ruleset
+from rules.verdict import Verdict
+from rules.words import ReportStatus, Source
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,53 @@ def run_file(ruleset: Ruleset, path: Path, raw: bytes) -> tuple[int, list[Failur
     for example in rule.test:
         if problem := run_example(ruleset, rule, example):
             failures.append(Failure(str(path), line_of(raw, "", example.name), f"test {example.name!r}: {problem}"))
-    return len(rule.test), failures
+    for incident in rule.incident:
+        if problem := run_incident(ruleset, incident):
+            failures.append(Failure(str(path), line_of(raw, "", incident.name), f"incident {incident.name!r}: {problem}"))
+    return len(rule.test) + len(rule.incident), failures
+
+
+def attribute_example(ruleset: Ruleset, incident: IncidentExample) -> Verdict:
+    """The verdict on an incident written inside a rule file. Raises InputError where it is malformed."""
+    attempt = decode_attempt(msgspec.json.encode({"job_id": "example"} | incident.attempt), name="attempt")
+    observations, reports = [], []
+    for place, lines in incident.files.items():
+        source, _, node = place.partition("/")
+        if source not in set(Source):
+            raise InputError(f"files.{place}: {source!r} is none of {', '.join(Source)}")
+        observations += [
+            Observation(source=Source(source), node=node, body=line, ref=f"{place}:{number}")
+            for number, line in enumerate(lines, 1)
+        ]
+        reports.append(CollectorReport(source=Source(source), status=ReportStatus.OK, read=len(lines)))
+    if attempt.state:
+        reports.append(CollectorReport(source=Source.SCHEDULER, status=ReportStatus.OK, read=1))
+    return attribute(attempt, observations, reports, ruleset)
+
+
+def run_incident(ruleset: Ruleset, incident: IncidentExample) -> str:
+    """Why a whole-incident example fails, or ""."""
+    try:
+        verdict = attribute_example(ruleset, incident)
+    except InputError as error:
+        return str(error)
+    got: dict[str, Any] = {
+        "domain": str(verdict.attributed_domain),
+        "state": str(verdict.terminal_state),
+        "strength": str(verdict.strength),
+        "nodes": [node.name for node in verdict.affected_nodes],
+        "causes": sorted({f.rule for f in verdict.causes}),
+        "candidates": sorted({f.rule for f in verdict.candidates}),
+        "demoted": sorted({f.rule for f in verdict.demoted}),
+        "interesting": sorted({f.rule for f in verdict.interesting}),
+    }
+    for key, wanted in incident.expect.items():
+        if key not in got:
+            return f"expect.{key} is none of {', '.join(got)}"
+        missing = set(wanted) - set(got[key]) if isinstance(wanted, list) else set()
+        if missing and key != "nodes" or (key == "nodes" or not isinstance(wanted, list)) and got[key] != wanted:
+            return f"{key} is {got[key]!r}, expected {wanted!r}"
+    return ""
 
 
 def run_example(ruleset: Ruleset, rule: Rule, example: Example) -> str:
