@@ -1,9 +1,10 @@
 """The REST API: thin views over `find.py`, `record.py` and `conclude.py`."""
 
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import msgspec
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
@@ -103,8 +104,8 @@ class Attempts(_List):
             200: shapes.AttemptDetailSerializer,
             201: shapes.AttemptDetailSerializer,
         },
-        description="Send an attempt (the content of attempt.json). The attempt with the same cluster, scheduler, job id, "
-        "submit time and restart count is returned if it is there; fields that are set replace what was known of it.",
+        description="Send an attempt (the content of attempt.json). The attempt with the same cluster, scheduler, "
+        "job id, submit time and restart count is returned if it is there; fields that are set replace what was known.",
     )
     def post(self, request: Request) -> Response:
         given = converted(request.data, GivenAttempt)
@@ -145,7 +146,8 @@ class Observations(_List):
         },
         responses={200: shapes.DeliverySerializer, 201: shapes.DeliverySerializer},
         parameters=[KEY],
-        description=f"Send up to {limits.MAX_BATCH} observations, in any order. A record that is there already changes nothing.",
+        description=f"Send up to {limits.MAX_BATCH} observations, in any order. A record that is there already "
+        "changes nothing.",
     )
     def post(self, request: Request, pk: UUID) -> Response:
         data = only(request.data, "observations", "key")
@@ -217,7 +219,7 @@ class Attributions(_List):
         mode = Mode(asked.validated_data["mode"])
         wait = asked.validated_data.get("wait", FAST_WAIT if mode is Mode.FAST else 0.0)
         _attempt(pk)
-        made = conclude.request_attribution(pk, mode, by=request.user)
+        made = conclude.request_attribution(pk, mode, by=cast("User", request.user))
         made = conclude.answer_within(made.pk, wait)
         return Response(
             shapes.AttributionSerializer(made).data,
@@ -319,7 +321,7 @@ class Reviews(_List):
         try:
             review = record.record_review(
                 data["verdict"],
-                by=request.user,
+                by=cast("User", request.user),
                 label=Label(data["label"]),
                 actual_domain=Domain(domain) if domain else None,
                 actual_nodes=data["actual_nodes"],

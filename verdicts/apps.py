@@ -1,3 +1,5 @@
+"""The app."""
+
 from django.apps import AppConfig
 
 

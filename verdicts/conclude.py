@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from celery import current_app
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 from django.db.models import Max
 from django.db.models.functions import Now
@@ -55,7 +55,7 @@ def request_attribution(
     attempt_id: UUID,
     mode: Mode,
     *,
-    by: AbstractBaseUser | None = None,
+    by: User | None = None,
     delay: timedelta = timedelta(),
 ) -> AttributionRequest:
     """Ask for an attribution; the open request of the same mode is the answer if there is one.

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from uuid import UUID
 
 import msgspec
 from django.db.models import Count
@@ -27,7 +28,7 @@ class Evidence:
     reports: list[GivenReport]
 
 
-def load_evidence(attempt_id: object) -> Evidence:
+def load_evidence(attempt_id: UUID) -> Evidence:
     """Read an attempt's evidence.
 
     The generation is read first: whatever arrives while the rest is read raises the attempt's own and

@@ -18,7 +18,7 @@ def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
 
 
 class VerdictOrder(filters.OrderingFilter):
-    """Orders by name; a leading minus turns one round. Ties fall back to the usual order, so that pages do not overlap."""
+    """Orders by name; a leading minus turns one round. Ties take the usual order, so that pages do not overlap."""
 
     def filter(self, qs: VerdictQuerySet, value: list[str] | None) -> VerdictQuerySet:
         if not value:

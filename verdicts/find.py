@@ -3,8 +3,10 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from django.apps import apps
 from django.db import models
 from django.db.models import Count, F, Prefetch, Q
+from django.db.models.expressions import Combinable
 from django.db.models.fields.json import KeyTransform
 
 from rules.words import State
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from verdicts.models import Attempt, AttributionRequest, Node, Verdict
 else:
     Attempt = AttributionRequest = Node = Verdict = models.Model
+
+#: A time, or the database's own.
+Moment = datetime | Combinable
 
 #: The order of every list of verdicts unless another is asked for: what ended last comes first.
 VERDICT_ORDER = ("-happened_at", "-created_at", "id")
@@ -62,8 +67,8 @@ class AttemptQuerySet(models.QuerySet["Attempt"]):
 
     def for_list(self) -> "AttemptQuerySet":
         """Rows for a list, each with `standing`: a list of its current verdict or of none."""
-        verdicts = self.model._meta.get_field("verdicts").related_model
-        standing = verdicts.objects.current().defer("body", "body_json").prefetch_related("nodes")
+        model = apps.get_model("verdicts", "Verdict")
+        standing = VerdictQuerySet(model).current().defer("body", "body_json").prefetch_related("nodes")
         return self.select_related("cluster", "workload").prefetch_related(
             "nodes", Prefetch("verdicts", queryset=standing, to_attr="standing")
         )
@@ -88,13 +93,13 @@ class RequestQuerySet(models.QuerySet["AttributionRequest"]):
         """Those that still owe a verdict."""
         return self.filter(state__in=[state.value for state in OPEN_STATES])
 
-    def takeable(self, now: datetime) -> "RequestQuerySet":
+    def takeable(self, now: Moment) -> "RequestQuerySet":
         """Those that a worker may take: due and nobody's, or held by a lease that ran out."""
         return self.filter(
             Q(state=RequestState.PENDING.value, due_at__lte=now)
             | Q(state=RequestState.RUNNING.value, lease_until__lte=now)
         )
 
-    def unheard(self, now: datetime, resend_before: datetime) -> "RequestQuerySet":
+    def unheard(self, now: Moment, resend_before: Moment) -> "RequestQuerySet":
         """Those that may be taken and whose last wake-up was not heard: never sent, or sent before `resend_before`."""
         return self.takeable(now).filter(Q(sent_at__isnull=True) | Q(sent_at__lte=resend_before)).order_by(F("due_at"))

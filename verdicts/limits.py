@@ -29,5 +29,5 @@ def max_observations() -> int:
 
 
 def max_observation_characters() -> int:
-    """How many characters of one source's observations an attempt may hold (setting INQUEST_MAX_OBSERVATION_CHARACTERS)."""
+    """How many characters they may have in all (setting INQUEST_MAX_OBSERVATION_CHARACTERS)."""
     return getattr(settings, "INQUEST_MAX_OBSERVATION_CHARACTERS", 32 * 1024 * 1024)

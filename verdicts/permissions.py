@@ -1,6 +1,6 @@
 """Who may do what. Groups hold the permissions; pages and API ask the predicates here."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -17,7 +17,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 class Permitted(Protocol):
     """What the predicates need to know of a user."""
 
-    def has_perm(self, perm: str, obj: object | None = None) -> bool: ...
+    def has_perm(self, perm: str, obj: Any = None) -> bool: ...
 
 
 def may_read(user: Permitted) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, Sum
 from django.db.models.functions import Length, Now
@@ -150,7 +150,10 @@ def add_observations(attempt_id: UUID, given: Sequence[GivenObservation], *, key
 
 
 def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
-    """Store collectors' reports and say how many changed something. A later report replaces the collector's earlier one."""
+    """Store collectors' reports and say how many changed something.
+
+    A later report of a collector for a source replaces its earlier one. Raises InputError.
+    """
     bodies = {}
     for index, report in enumerate(given):
         if len(report.collector) > SHORT:
@@ -177,7 +180,7 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
 def record_review(
     verdict_id: UUID,
     *,
-    by: AbstractBaseUser | PermissionsMixin,
+    by: User,
     label: Label,
     actual_domain: Domain | None = None,
     actual_nodes: Sequence[str] = (),
@@ -266,7 +269,7 @@ def _cluster(name: str) -> Cluster:
 
 
 def _nodes(cluster: Cluster, names: Iterable[str]) -> list[Node]:
-    """The cluster's nodes of these names, made where they are not there. Sorted, so that two writers cannot deadlock."""
+    """The cluster's nodes of these names, made where they are not there; sorted, or two writers could deadlock."""
     names = sorted(set(names))
     Node.objects.bulk_create([Node(cluster=cluster, name=name) for name in names], ignore_conflicts=True)
     return list(Node.objects.filter(cluster=cluster, name__in=names))

@@ -45,7 +45,7 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
 class VerdictSummarySerializer(serializers.ModelSerializer[Verdict]):
     """A verdict in few words."""
 
-    nodes = serializers.SlugRelatedField(slug_field="name", many=True, read_only=True)
+    nodes: Any = serializers.SlugRelatedField(slug_field="name", many=True, read_only=True)
 
     class Meta:
         model = Verdict
@@ -67,7 +67,7 @@ class AttemptSerializer(serializers.ModelSerializer[Attempt]):
 
     cluster = serializers.CharField(source="cluster.name")
     workload = serializers.CharField(source="workload.name", default="")
-    nodes = serializers.SlugRelatedField(slug_field="name", many=True, read_only=True)
+    nodes: Any = serializers.SlugRelatedField(slug_field="name", many=True, read_only=True)
     verdict = serializers.SerializerMethodField()
 
     class Meta:
@@ -94,7 +94,7 @@ class AttemptSerializer(serializers.ModelSerializer[Attempt]):
 
     @extend_schema_field(VerdictSummarySerializer(allow_null=True))
     def get_verdict(self, attempt: Attempt) -> dict[str, Any] | None:
-        standing = attempt.standing
+        standing: list[Verdict] = getattr(attempt, "standing", [])
         return VerdictSummarySerializer(standing[0]).data if standing else None
 
 
@@ -146,7 +146,7 @@ class VerdictRowSerializer(serializers.ModelSerializer[Verdict]):
     workload = serializers.CharField(source="attempt.workload.name", default="")
     job_id = serializers.CharField(source="attempt.job_id")
     restart_count = serializers.IntegerField(source="attempt.restart_count")
-    nodes = serializers.SlugRelatedField(slug_field="name", many=True, read_only=True)
+    nodes: Any = serializers.SlugRelatedField(slug_field="name", many=True, read_only=True)
     ruleset = serializers.CharField(source="ruleset.digest")
     coverage = serializers.SerializerMethodField()
     page = serializers.SerializerMethodField()
@@ -264,7 +264,7 @@ class ReviewOrderSerializer(serializers.Serializer[Any]):
     """A review to be recorded: `wrong` says what it really was."""
 
     verdict = serializers.UUIDField()
-    label = serializers.ChoiceField(choices=[label.value for label in Label])
+    label: Any = serializers.ChoiceField(choices=[label.value for label in Label])
     actual_domain = serializers.ChoiceField(
         choices=[domain.value for domain in Domain], required=False, allow_blank=True
     )

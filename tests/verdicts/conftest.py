@@ -1,6 +1,6 @@
 """What the tests of the store share."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, sent: list[str]) -> Iterator[list[Callable[..., Verdict]]]:
+def engine(monkeypatch: pytest.MonkeyPatch, sent: list[str]) -> list[Callable[..., Verdict]]:
     """An engine that says which evidence it saw; put another one into the list to replace it."""
 
     def says_what_it_saw(
@@ -42,9 +42,13 @@ def engine(monkeypatch: pytest.MonkeyPatch, sent: list[str]) -> Iterator[list[Ca
         return an_engine_verdict(attempt, headline=headlined(observations), coverage=list(reports), mode=mode)
 
     engines: list[Callable[..., Verdict]] = [says_what_it_saw]
-    monkeypatch.setattr(conclude, "attribute", lambda *args, **more: engines[-1](*args, **more))
+
+    def last_one(*args: Any, **more: Any) -> Verdict:
+        return engines[-1](*args, **more)
+
+    monkeypatch.setattr(conclude, "attribute", last_one)
     monkeypatch.setattr(conclude, "current_ruleset", a_ruleset)
-    yield engines
+    return engines
 
 
 @pytest.fixture

@@ -242,7 +242,7 @@ def test_nobody_else_reads_anything(client_of: Clients, engine: Any, client_kind
 
 
 WRITES = {
-    "attempts": ("ingest", lambda verdict: (ATTEMPTS, _plain(an_attempt("77")))),
+    "attempts": ("ingest", lambda _: (ATTEMPTS, _plain(an_attempt("77")))),
     "observations": ("ingest", lambda verdict: (f"{ATTEMPTS}/{verdict.attempt_id}/observations", {"observations": []})),
     "reports": ("ingest", lambda verdict: (f"{ATTEMPTS}/{verdict.attempt_id}/reports", {"reports": []})),
     "attributions": ("ask", lambda verdict: (f"{ATTEMPTS}/{verdict.attempt_id}/attributions", {"mode": "slow"})),

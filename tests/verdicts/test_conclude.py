@@ -235,7 +235,7 @@ def test_a_broker_that_is_down_does_not_fail_the_asking(
     request.refresh_from_db()
     assert (request.state, request.sent_at) == (RequestState.PENDING, None)
     woken: list[Any] = []
-    monkeypatch.setattr(conclude.current_app, "send_task", lambda name, args, **more: woken.append(args))
+    monkeypatch.setattr(conclude.current_app, "send_task", lambda _name, args, **_more: woken.append(args))
     assert conclude.sweep() == 1
     assert woken == [[str(request.pk)]]
 
@@ -278,7 +278,7 @@ def _together(jobs: list[Callable[[], Any]]) -> list[Any]:
         try:
             barrier.wait(10)
             outcomes[place] = job()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - handed to the test
             outcomes[place] = error
         finally:
             connections.close_all()

@@ -63,7 +63,7 @@ def stored(engine: list[Any]) -> None:
     for name, case in CASES.items():
         attempt, _ = record.record_attempt(an_attempt(name, **case["attempt"]))
         record.add_observations(attempt.pk, [an_observation(1)])
-        engine.append(lambda given, *rest, _more=case["verdict"], mode: an_engine_verdict(given, **_more, mode=mode))
+        engine.append(lambda given, *_rest, _more=case["verdict"], mode: an_engine_verdict(given, **_more, mode=mode))
         conclude.attribute_now(conclude.request_attribution(attempt.pk, Mode.SLOW).pk)
         engine.pop()
 
