@@ -1,0 +1,188 @@
+"""Health, headers, login and tokens."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client, RequestFactory
+
+from attribution_site import health
+from attribution_site.login import caller
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def user(db: None) -> User:
+    return User.objects.create_user("ada", password=PASSWORD)
+
+
+def test_healthz_answers_any_host_without_a_database(client: Client) -> None:
+    response = client.get("/healthz", HTTP_HOST="10.1.2.3:8000")
+    assert response.status_code == 200
+    assert response.json() == {"status": "ok"}
+
+
+@pytest.mark.django_db
+def test_readyz_tells_each_part(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health.Broker, "state", lambda self: "ok")
+    response = client.get("/readyz", HTTP_HOST="anything")
+    assert response.status_code == 200
+    body = response.json()
+    assert (body["status"], body["database"], body["broker"]) == ("ok", "ok", "ok")
+    assert len(body["ruleset"]) == 64
+
+
+@pytest.mark.django_db
+def test_a_broker_that_is_away_degrades(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health.Broker, "state", lambda self: "unreachable")
+    response = client.get("/readyz")
+    assert (response.status_code, response.json()["status"]) == (200, "degraded")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("part", "value"), [("database", "unreachable"), ("database", "migrations pending"), ("ruleset_digest", None)]
+)
+def test_what_it_cannot_work_without_makes_it_not_ready(
+    client: Client, monkeypatch: pytest.MonkeyPatch, part: str, value: str | None
+) -> None:
+    monkeypatch.setattr(health, part, lambda: value)
+    response = client.get("/readyz")
+    assert (response.status_code, response.json()["status"]) == (503, "not ready")
+
+
+def test_a_broker_is_asked_once_for_many_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    broker = health.Broker(fresh_for=60)
+    monkeypatch.setattr(broker, "_ask", lambda: bool(asked.append(1)))
+    assert {broker.state() for _ in range(5)} == {"unreachable"}
+    assert len(asked) == 1
+
+
+@pytest.mark.django_db
+def test_every_page_carries_the_policy_and_a_request_id(client: Client) -> None:
+    response = client.get("/accounts/login/")
+    assert response.status_code == 200
+    assert "script-src 'self'" in response["Content-Security-Policy"]
+    assert "unsafe" not in response["Content-Security-Policy"]
+    assert response["X-Frame-Options"] == "DENY"
+    assert len(response["X-Request-ID"]) == 32
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("given", "kept"), [("trace-12345678", True), ("short", False), ("x" * 80, False)])
+def test_a_caller_s_request_id_is_kept_if_it_is_plain(client: Client, given: str, kept: bool) -> None:
+    response = client.get("/accounts/login/", headers={"X-Request-ID": given})
+    assert (response["X-Request-ID"] == given) is kept
+
+
+@pytest.mark.django_db
+def test_each_request_is_one_log_line(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="inquest.request"):
+        client.get("/accounts/login/")
+    (record,) = [record for record in caplog.records if record.name == "inquest.request"]
+    line = record.msg
+    assert isinstance(line, dict)
+    assert (line["path"], line["status"], line["user"]) == ("/accounts/login/", 200, None)
+    assert len(line["request_id"]) == 32
+
+
+def attempt(client: Client, password: str, name: str = "ada", **extra: str) -> int:
+    return client.post("/accounts/login/", {"username": name, "password": password}, **extra).status_code  # type: ignore[arg-type]
+
+
+def test_the_right_password_logs_in(client: Client, user: User) -> None:
+    assert attempt(client, PASSWORD) == 302
+
+
+def test_after_too_many_wrong_passwords_even_the_right_one_waits(
+    client: Client, user: User, settings: pytest.FixtureRequest
+) -> None:
+    settings.LOGIN_FAILURES_ALLOWED = 3  # type: ignore[attr-defined]
+    for _ in range(3):
+        assert attempt(client, "wrong") == 200
+    response = client.post("/accounts/login/", {"username": "ada", "password": PASSWORD})
+    assert b"Wait five minutes" in response.content
+
+
+def test_another_account_from_another_address_is_not_held_up(
+    client: Client, user: User, settings: pytest.FixtureRequest
+) -> None:
+    settings.LOGIN_FAILURES_ALLOWED = 2  # type: ignore[attr-defined]
+    for _ in range(2):
+        attempt(client, "wrong", name="eve", REMOTE_ADDR="10.0.0.9")
+    assert attempt(client, PASSWORD) == 302
+
+
+@pytest.mark.parametrize(
+    ("proxies", "header", "wanted"),
+    [
+        (0, "6.6.6.6", "127.0.0.1"),
+        (1, "6.6.6.6, 10.0.0.1", "10.0.0.1"),
+        (2, "6.6.6.6, 10.0.0.1, 10.0.0.2", "10.0.0.1"),
+        (1, "", "127.0.0.1"),
+    ],
+)
+def test_only_as_many_forwarded_addresses_are_believed_as_there_are_proxies(
+    settings: pytest.FixtureRequest, proxies: int, header: str, wanted: str
+) -> None:
+    settings.PROXIES = proxies  # type: ignore[attr-defined]
+    request = RequestFactory().get("/", headers={"X-Forwarded-For": header} if header else {})
+    assert caller(request) == wanted
+
+
+@pytest.mark.django_db
+def test_the_admin_uses_the_login_page_that_counts(client: Client) -> None:
+    response = client.get("/admin/", follow=True)
+    assert response.redirect_chain[-1][0].startswith("/accounts/login/")
+
+
+def test_a_token_is_given_for_a_password_and_can_be_revoked(client: Client, user: User) -> None:
+    import base64
+
+    basic = "Basic " + base64.b64encode(f"ada:{PASSWORD}".encode()).decode()
+    response = client.post("/api/v1/token", headers={"Authorization": basic})
+    assert response.status_code == 200
+    token = response.json()["token"]
+    assert token.startswith("inq_")
+    headers = {"Authorization": f"Token {token}"}
+    assert client.get("/api/v1/schema", headers=headers).status_code == 200
+    assert client.post("/api/v1/token/revoke", headers=headers).status_code == 204
+    assert client.get("/api/v1/schema", headers=headers).status_code == 401
+
+
+@pytest.mark.django_db
+def test_without_a_login_the_api_answers_in_its_own_form(client: Client) -> None:
+    response = client.get("/api/v1/schema", headers={"Accept": "application/json"})
+    assert response.status_code == 401
+    assert response.json()["type"] == "client_error"
+
+
+def test_a_token_for_a_tool_is_made_by_command(client: Client, user: User, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("issue_token", "ada", "--days", "3")
+    token = capsys.readouterr().out.strip()
+    assert client.get("/api/v1/schema", headers={"Authorization": f"Token {token}"}).status_code == 200
+    with pytest.raises(CommandError, match="no active account bob"):
+        call_command("issue_token", "bob")
+
+
+def test_the_schema_describes_the_api(client: Client, user: User) -> None:
+    client.force_login(user)
+    schema = json.loads(client.get("/api/v1/schema", headers={"Accept": "application/json"}).content)
+    assert schema["openapi"].startswith("3.")
+    assert any(path.startswith("/api/v1/") for path in schema["paths"])
+
+
+def test_the_api_s_own_documentation_needs_a_login_and_loads_nothing_from_elsewhere(client: Client, user: User) -> None:
+    assert client.get("/api/v1/docs").status_code == 302
+    client.force_login(user)
+    response = client.get("/api/v1/docs")
+    assert response.status_code == 200
+    assert b"http://" not in response.content
+    assert b"https://" not in response.content
+    assert "script-src 'self';" in response["Content-Security-Policy"] + ";"
