@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from rules import conclude, extract
+from rules import conclude, desync, extract
 from rules.attempt import Attempt, CollectorReport
 from rules.case import Case
 from rules.events import Seen, build, seen_of
@@ -34,6 +34,7 @@ def attribute(
     ordered = [distinct[key] for key in sorted(distinct)]
     if own := attempt_observation(attempt):
         ordered.append(own)
+    ordered += desync.observations(ordered)
     found = [(observation, extract.sightings(ruleset, observation)) for observation in ordered]
     places = build_places(attempt, (s for _, sightings in found for s in sightings))
     near = reference(attempt) or _dated(found)

@@ -8,6 +8,7 @@ https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html
 import io
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def looks_like(path: Path) -> bool:
     """Whether a file is a flight-recorder dump."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
-    if head[:1] == b"\x80" and b"pg_config" in head + b"":
+    if head[:1] == b"\x80" and b"pg_config" in head:
         return True
     return head.lstrip()[:1] == b"{" and (b'"pg_config"' in head or b'"nccl_version"' in head and b'"entries"' in head)
 
@@ -52,24 +53,68 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def observation(path: Path, name: str, node: str, rank: int | None) -> Observation:
-    """One observation for a dump: "flight recorder: rank R; group G (desc) ranks [...] enqueued a started b completed c; …"."""
+    """One observation for a dump: "flight recorder: rank R; group K (desc) ranks [...] <what> <number> …; …".
+
+    Per group: what `pg_status` counts as enqueued, and the last collective's sequence number among the
+    entries. Point-to-point numbers count per peer and cannot be compared between ranks. `rules.desync` reads it back with `parse`.
+    """
     data = load(path)
-    config = data.get("pg_config") if isinstance(data.get("pg_config"), dict) else {}
-    status = data.get("pg_status") if isinstance(data.get("pg_status"), dict) else {}
+    config = _mapping(data.get("pg_config"))
+    status = _mapping(data.get("pg_status"))
+    last = _last_numbers(data.get("entries"))
     parts = []
     for key in sorted(config, key=str):
-        group = config[key] if isinstance(config[key], dict) else {}
-        state = status.get(key) if isinstance(status.get(key), dict) else {}
-        numbers = [str(state.get(f"last_{what}_collective", "?")) for what in ("enqueued", "started", "completed")]
-        desc = str(group.get("desc", ""))[:80].replace(";", ",")
-        ranks = "".join(ch for ch in str(group.get("ranks", ""))[:4000] if ch in "0123456789,[] ")
-        parts.append(f"group {str(key)[:20]} ({desc}) ranks {ranks} enqueued {numbers[0]} started {numbers[1]} completed {numbers[2]}")
+        group = _mapping(config[key])
+        desc = re.sub(r"[;()]", ",", str(group.get("desc", ""))[:80])
+        ranks = "".join(ch for ch in str(group.get("ranks", ""))[:8000] if ch in "0123456789,")
+        numbers = {"enqueued": _mapping(status.get(key)).get("last_enqueued_collective")} | last.get(str(key), {})
+        shown = " ".join(f"{what} {n}" for what, n in numbers.items() if isinstance(n, int) and n >= 0)
+        if ranks and shown:
+            parts.append(f"group {str(key)[:20]} ({desc}) ranks [{ranks}] {shown}")
     who = "?" if rank is None else str(rank)
     return Observation(
         source=Source.PROGRESS,
-        body=f"flight recorder: rank {who}; " + "; ".join(parts)[:60_000],
+        body=(f"{PREFIX}rank {who}; in flight {_pending(data.get('entries'))}; " + "; ".join(parts))[:60_000],
         ref=f"{name}:1",
         node=node,
         rank=rank,
         collector="files",
     )
+
+
+PREFIX = "flight recorder: "
+_GROUP = re.compile(r"group (\S+) \(([^()]*)\) ranks \[([0-9,]*)\]((?: [a-z0-9]+ \d+)+)")
+
+
+Groups = dict[tuple[str, str, str], dict[str, int]]
+
+
+def parse(body: str) -> tuple[int | None, int, Groups]:
+    """Read an observation's body back: (rank, operations in flight, (group, desc, ranks) → number by what it counts)."""
+    who = re.match(re.escape(PREFIX) + r"rank (\d+); in flight (\d+);", body)
+    groups = {}
+    for match in _GROUP.finditer(body):
+        words = match[4].split()
+        groups[match[1], match[2], match[3]] = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    return (int(who[1]), int(who[2]), groups) if who else (None, 0, groups)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _pending(entries: Any) -> int:
+    """How many operations were enqueued and not completed."""
+    listed = entries if isinstance(entries, list) else []
+    return sum(1 for entry in listed if _mapping(entry).get("state") in ("scheduled", "started"))
+
+
+def _last_numbers(entries: Any) -> dict[str, dict[str, int]]:
+    """Per process group the last collective's number among the entries."""
+    last: dict[str, dict[str, int]] = {}
+    for entry in entries if isinstance(entries, list) else []:
+        group, number = _mapping(entry).get("process_group"), _mapping(entry).get("collective_seq_id")
+        if isinstance(group, (list, tuple)) and group and isinstance(number, int) and not entry.get("is_p2p"):
+            numbers = last.setdefault(str(group[0]), {})
+            numbers["collective"] = max(numbers.get("collective", 0), number)
+    return last
