@@ -171,28 +171,19 @@ class Demo:
         raise DemoError("\n    ".join([f"{why} The end of {log}:", *last_lines(log, 20)]))
 
     def web(self) -> str:
-        """Start the web server; returns the address once its login page has answered."""
+        """Start web server, worker and beat; returns the address once its login page has answered."""
         bound = listener(self.host, self.port)
         bound.set_inheritable(True)
-        number = bound.fileno()
-        port = bound.getsockname()[1]
-        gunicorn = ["-m", "gunicorn", "-c", "python:attribution_site.gunicorn_conf", "--bind", f"fd://{number}"]
-        child = self.child("web", *gunicorn, "attribution_site.wsgi", keep=(number,))
+        number, port = bound.fileno(), bound.getsockname()[1]
+        gunicorn = ["-m", "gunicorn", "-c", "python:attribution_site.gunicorn_conf", "--preload"]
+        child = self.child("web", *gunicorn, "--bind", f"fd://{number}", "attribution_site.wsgi", keep=(number,))
         self.child("worker", *CELERY, "worker", "--concurrency", "2", "--without-mingle", "--without-gossip")
-        self.samples()
-        self.child("beat", *CELERY, "beat")
         reach = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         if not self.supervisor.wait_for(lambda: answers(reach, port), 90):
             self.give_up("The web server does not answer.", child.log)
+        # Last, since the first page does not need it and two cores are soon full.
+        self.child("beat", *CELERY, "beat")
         return f"http://[{reach}]:{port}/" if ":" in reach else f"http://{reach}:{port}/"
-
-    def samples(self) -> None:
-        """Send the sample incidents the way everybody's incidents are sent. What is there already stays as it is."""
-        folders = sorted(str(path) for path in (BASE / "verdicts" / "samples").glob("*/"))
-        if not folders:
-            return  # TEMPORARY
-        say(f"Loading {len(folders)} sample incidents …")
-        self.once("samples", "-m", "attribution_site.cli", "ingest", *folders)
 
     def run(self) -> None:
         """Start everything, say where it is, and keep it running."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import django_stubs_ext
 import environ
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
@@ -14,6 +15,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from attribution_site import logs
 from attribution_site.secret import key_from
+
+# Django's generic classes take their parameters at run time too: `Paginator[Verdict]`.
+django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()

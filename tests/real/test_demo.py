@@ -6,10 +6,13 @@ import contextlib
 import http.client
 import os
 import re
+import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,10 +39,10 @@ def processes() -> dict[int, tuple[int, str]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                stat = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()
                 command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if stat[0] not in "ZX":
-                    found[int(entry.name)] = (int(stat[1]), command)
+                if state[0] not in "ZX":
+                    found[int(entry.name)] = (int(state[1]), command)
     return found
 
 
@@ -82,13 +85,21 @@ class Demo:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
-    """Starts demos, each in a folder with a blank in its name; ends what a test left."""
+def place() -> Iterator[Path]:
+    """A folder with a blank in its name, which other users can reach (pytest's own they cannot)."""
+    with tempfile.TemporaryDirectory(prefix="inquest demo ") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture
+def start(place: Path) -> Iterator[Callable[..., Demo]]:
+    """Starts demos, each in a folder of its own; ends what a test left."""
     demos: list[Demo] = []
 
     def run(name: str = "first", port: int | None = None, prefix: tuple[str, ...] = ()) -> Demo:
-        home = tmp_path / f"folder of {name}"
-        output = tmp_path / f"{name}-{len(demos)}.txt"
+        home = place / name
+        output = place / f"{name}-{len(demos)}.txt"
         environment = {k: v for k, v in os.environ.items() if k not in ("DATABASE_URL", "CELERY_BROKER_URL", "SECRET_KEY")}
         environment.update(INQUEST_DATA_DIR=str(home), LOG_LEVEL="INFO")
         environment.pop("DJANGO_SETTINGS_MODULE", None)
@@ -185,3 +196,15 @@ def test_it_ends_with_the_process_that_started_it(start: Callable[..., Demo]) ->
     demo = start(prefix=("sh", "-c", '"$@" --with-parent; exit 0', "sh"))
     demo.wait()
     demo.ends(signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives PostgreSQL to another user")
+def test_root_may_run_it_in_a_folder_that_nobody_else_can_reach(start: Callable[..., Demo], place: Path) -> None:
+    place.chmod(0o700)
+    demo = start()
+    try:
+        assert get(demo.wait(), "/accounts/login/")[0] == 200
+        assert stat.S_IMODE(place.stat().st_mode) == 0o700
+        demo.ends(signal.SIGTERM)
+    finally:
+        shutil.rmtree((demo.home / "pg").resolve().parent, ignore_errors=True)

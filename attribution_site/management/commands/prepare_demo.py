@@ -1,13 +1,17 @@
-"""What a start of the demo needs from Django: tables, static files and accounts. One process, one import."""
+"""What a start of the demo needs from Django: tables, static files, accounts and samples. One process, one import."""
 
 from __future__ import annotations
 
 import secrets
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.core.management import BaseCommand, CommandParser, call_command
 
+from attribution_site.cli import main as inquest
+
+SAMPLES = settings.BASE_DIR / "verdicts" / "samples"
 # An account for each, in the group of its name.
 ACCOUNTS = ("operator", "reviewer")
 # Without characters that are mistaken for each other when read from a screen.
@@ -33,6 +37,13 @@ def accounts(*, renew: bool) -> dict[str, str]:
     return made
 
 
+def send_samples() -> None:
+    """Send the sample incidents as everybody sends incidents; what is stored already stays as it is."""
+    folders = sorted(str(file.parent) for file in SAMPLES.glob("*/attempt.json"))
+    if folders:
+        inquest.main(["ingest", *folders], standalone_mode=False)
+
+
 class Command(BaseCommand):
     """Used by `make demo` and `make demo-passwords`."""
 
@@ -52,3 +63,5 @@ class Command(BaseCommand):
             self.stdout.write(f"    {name:<9} {secret}")
         if not made:
             self.stdout.write(f"Accounts: {', '.join(ACCOUNTS)}. New passwords for them: make demo-passwords")
+        if not new_passwords:
+            send_samples()
