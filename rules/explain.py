@@ -92,7 +92,8 @@ def where(finding: Finding) -> str:
     words = {"node": "node", "gpu": "GPU", "link": "link", "device": "device", "port": "port", "switch": "switch", "image": "image", "rank": "rank", "peer": "names peer"}
     parts = [f"{words[k]} {finding.locus[k]}" for k in words if k in finding.locus]
     if not parts and len(finding.ranks) > 1:
-        parts = [f"{len(finding.ranks)} ranks, first listed {finding.ranks[0]}"]
+        shown = ", ".join(map(str, finding.ranks[:4]))
+        parts = [f"ranks {shown}" + (f" and {len(finding.ranks) - 4} more" if len(finding.ranks) > 4 else "")]
     return "".join(f", {p}" for p in parts)
 
 
@@ -162,7 +163,8 @@ def missing(case: Case, domain: Domain, interesting: list[Finding]) -> list[str]
     out = []
     symptoms = [f for f in interesting if f.role in (Role.SYMPTOM, Role.TEARDOWN)]
     if symptoms:
-        out.append(f"what was seen ({', '.join(f.title for f in symptoms[:2])}) is only ever a consequence")
+        seen = "; ".join(f.title + where(f) for f in symptoms[:2])
+        out.append(f"what was seen ({seen}) is only ever a consequence")
     gaps = [s for s in (Source.APPLOG, Source.SYSLOG, Source.SCHEDULER) if not case.covered(s)]
     if case.covered(Source.KUBERNETES):
         gaps = [s for s in gaps if s is not Source.SCHEDULER]

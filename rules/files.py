@@ -7,6 +7,7 @@ than it may, or that is binary, ends with the reason.
 import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -35,16 +36,21 @@ class Block:
     line: int
 
 
-def _open(path: Path) -> IO[bytes]:
+@contextmanager
+def _open(path: Path) -> Iterator[IO[bytes]]:
     """The unpacked stream of a file."""
-    raw = path.open("rb")
-    head = raw.read(4)
-    raw.seek(0)
-    if head.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
-    if head == _ZSTD:
-        return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_across_frames=True)  # type: ignore[return-value]
-    return raw
+    with path.open("rb") as raw:
+        head = raw.read(4)
+        raw.seek(0)
+        if head.startswith(_GZIP):
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                yield unpacked  # type: ignore[misc]
+        elif head == _ZSTD:
+            packed = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+            with packed.stream_reader(raw, read_across_frames=True, closefd=False) as unpacked:
+                yield unpacked  # type: ignore[misc]
+        else:
+            yield raw
 
 
 def chunks(path: Path) -> Iterator[bytes]:

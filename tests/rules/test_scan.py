@@ -1,0 +1,50 @@
+"""One pass over a buffer, with two backends that must agree."""
+
+import re
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rules.scan import Scanner, prefilter
+
+PATTERNS = [
+    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:]+)[^)\n]*\): 79,",
+    r"^slurmstepd: error:",
+    r"(?i)out of memory",
+    r"Killed process (?P<pid>\d+) \((?P<name>[^)\n]*)\)",
+    r"iteration +\d+/ *\d+",
+    r"exited with (?P<rest>.*)",
+]
+WORDS = ["NVRM: Xid (PCI:0000:65:00): 79, x", "slurmstepd: error: a", "Out Of Memory", "Killed process 12 (py)", "iteration 3/ 9",
+         "exited with code 1", "error", "plain", "\r", "é", "\x00", "fatal"]  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), max_size=12))
+def test_both_backends_see_the_same_patterns_in_the_same_lines(lines: list[str]) -> None:
+    buffer = "\n".join(lines).encode()
+    fast = [(s, e, sorted(ids)) for s, e, ids in Scanner(PATTERNS).hits(buffer)]
+    plain = [(s, e, sorted(ids)) for s, e, ids in Scanner(PATTERNS, backend="re").hits(buffer)]
+    assert fast == plain
+
+
+def test_a_hit_names_the_whole_line() -> None:
+    buffer = b"first\nxx Out of Memory yy\nlast"
+    assert [(buffer[s:e], ids) for s, e, ids in Scanner(PATTERNS).hits(buffer)] == [(b"xx Out of Memory yy", [2])]
+
+
+def test_a_captured_rest_is_not_matched_character_by_character() -> None:
+    assert prefilter(r"^exited with (?P<rest>.*)$") == "exited with "
+    assert prefilter(r"a \.*") == r"a \.*"
+
+
+@given(st.sampled_from(PATTERNS), st.text(alphabet="NVRM: Xid(PC0165)79,\nabc", max_size=80))
+def test_what_the_pattern_finds_its_prefilter_finds(pattern: str, text: str) -> None:
+    for line in text.split("\n"):
+        if re.search(pattern, line):
+            assert re.search(prefilter(pattern), line)
+
+
+def test_a_million_repeats_cost_one_line() -> None:
+    hits = list(Scanner(PATTERNS).hits(b"Out of memory " * 50_000))
+    assert [ids for _, _, ids in hits] == [[2]]
