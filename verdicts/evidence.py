@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import msgspec
-from django.db.models import Count
+from django.db.models import Sum
 
 from rules.attempt import Attempt as GivenAttempt
 from rules.attempt import CollectorReport as GivenReport
+from rules.engine import ATTEMPT_REF
 from rules.observation import Observation as GivenObservation
 from rules.words import ReportStatus, Source
 from verdicts import models
+from verdicts.choices import Scheduler
 
 FULL = "the store's limit for this source was reached; later observations were refused"
 UNREPORTED = "observations came without a collector report"
@@ -69,13 +71,16 @@ def given_observation(row: models.Observation) -> GivenObservation:
 
 
 def effective_reports(row: models.Attempt) -> list[GivenReport]:
-    """The collectors' reports, corrected by what the store knows: what was delivered, refused or never reported."""
+    """The collectors' reports, corrected by what the store knows: what was delivered, refused or never reported.
+
+    Counts are of records as they were read: an observation that stands for many folded lines counts as many.
+    """
     held = Counter(
         {
             (source, collector): number
             for source, collector, number in row.observations.order_by()
             .values_list("source", "collector")
-            .annotate(number=Count("id"))
+            .annotate(number=Sum("count"))
         }
     )
     given = [
@@ -104,11 +109,29 @@ def effective_reports(row: models.Attempt) -> list[GivenReport]:
                 delivered=delivered,
             )
             corrected.append(_corrected(unreported, delivered, full=source in row.cut))
+    if (said := _said_by_attempt(row)) and not any(report.source == said.source for report in corrected):
+        corrected.append(said)
     return corrected
+
+
+def _said_by_attempt(row: models.Attempt) -> GivenReport | None:
+    """The scheduler's own word in the attempt is evidence from the scheduler, if it is all there is."""
+    if not row.state:
+        return None
+    return GivenReport(
+        source=Source.KUBERNETES if row.scheduler == Scheduler.KUBERNETES else Source.SCHEDULER,
+        status=ReportStatus.OK,
+        read=1,
+        kept=1,
+        delivered=1,
+        files=[ATTEMPT_REF],
+    )
 
 
 def _corrected(report: GivenReport, delivered: int, *, full: bool) -> GivenReport:
     """A report with what was really delivered; one that claims more than that is not `ok`."""
+    if report.files == [ATTEMPT_REF]:
+        return report  # its one record is the attempt itself
     reasons = [report.reason] if report.reason else []
     status = report.status
     if full:

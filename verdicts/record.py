@@ -21,6 +21,7 @@ from django.db.models.functions import Length, Now
 from rules.attempt import Attempt as GivenAttempt
 from rules.attempt import CollectorReport as GivenReport
 from rules.attempt import InputError, checked
+from rules.case import join_reports
 from rules.observation import Observation as GivenObservation
 from rules.words import Domain, Source
 from verdicts import limits, permissions
@@ -152,18 +153,24 @@ def add_observations(attempt_id: UUID, given: Sequence[GivenObservation], *, key
 def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
     """Store collectors' reports and say how many changed something.
 
-    A later report of a collector for a source replaces its earlier one. Raises InputError.
+    Reports of one collector for one source (one for each file it read) are joined when they come together;
+    when they come later they replace what it said earlier. Raises InputError.
     """
-    bodies = {}
+    told: dict[tuple[str, str], list[GivenReport]] = {}
     for index, report in enumerate(given):
         if len(report.collector) > SHORT:
-            raise InputError(f"[{index}].collector: longer than {SHORT} characters")
-        body = storable(msgspec.to_builtins(report))
-        bodies[report.source.value, storable_text(report.collector)] = body
+            raise InputError(f"reports[{index}].collector: longer than {SHORT} characters")
+        told.setdefault((report.source.value, storable_text(report.collector)), []).append(report)
+    bodies = {
+        place: storable(
+            msgspec.to_builtins(join_reports(reports[0].source, reports) if len(reports) > 1 else reports[0])
+        )
+        for place, reports in told.items()
+    }
     with transaction.atomic():
         attempt = _locked(pk=attempt_id)
         known = {(row.source, row.collector): row.body for row in attempt.reports.all()}
-        changed = {place: body for place, body in bodies.items() if known.get(place) != body}
+        changed = {place: body for place, body in bodies.items() if _timeless(known.get(place)) != _timeless(body)}
         for (source, collector), body in changed.items():
             CollectorReport.objects.update_or_create(
                 attempt=attempt,
@@ -285,6 +292,11 @@ def _lookup(key: dict[str, Any]) -> dict[str, Any]:
 
 def _locked(**lookup: Any) -> Attempt:
     return Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(**lookup)
+
+
+def _timeless(report: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A report without the time it took: another run of the same collector says the same."""
+    return report and {field: value for field, value in report.items() if field != "seconds"}
 
 
 def _observation_row(attempt_id: UUID, given: GivenObservation) -> Observation:

