@@ -9,6 +9,7 @@ from django.http import QueryDict
 
 from rules.words import Domain, State, Strength
 from verdicts import wording
+from verdicts.choices import Label
 from verdicts.filters import VerdictFilter, unknown_parameters
 from verdicts.models import Cluster
 
@@ -41,7 +42,7 @@ _REVIEWS = [
     ("", "any or none"),
     ("none", "not reviewed"),
     ("any", "reviewed"),
-    *((label.value, look.text.lower()) for label, look in wording.LABELS.items()),
+    *((label.value, wording.LABELS[label].text.lower()) for label in Label),
 ]
 
 #: Filters that have a control of their own; others are carried along and shown as chips.
@@ -49,6 +50,17 @@ _WITH_CONTROL = {
     "text", "cluster", "domain", "state", "strength", "node", "workload", "symptom", "review", "after", "before",
 }  # fmt: skip
 _FOLDED = {"node", "workload", "symptom", "review", "after", "before"}
+
+
+def given(query: QueryDict) -> QueryDict:
+    """An address without its empty parameters: a field that was left empty is no filter."""
+    kept = query.copy()
+    for name, values in query.lists():
+        if full := [value for value in values if value.strip()]:
+            kept.setlist(name, full)
+        else:
+            del kept[name]
+    return kept
 
 
 @dataclass(frozen=True)

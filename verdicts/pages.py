@@ -7,21 +7,24 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
+from django.db.models import Prefetch
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET, require_POST, require_safe
-from django_htmx.http import HTMX_STOP_POLLING, HttpResponseClientRedirect, retarget
+from django_htmx.http import HttpResponseClientRedirect
+from django_htmx.middleware import HtmxDetails
 
 from rules.attempt import InputError
 from rules.words import Domain
 from verdicts import permissions, presentation
 from verdicts.choices import Label, Mode, RequestState
 from verdicts.conclude import request_attribution
-from verdicts.filter_form import FilterForm
+from verdicts.filter_form import FilterForm, given
 from verdicts.filters import VerdictFilter
 from verdicts.forms import ReviewForm
 from verdicts.models import Attempt, AttributionRequest, Verdict
@@ -36,12 +39,19 @@ MOST_WAITING = 5
 View = Callable[..., HttpResponse]
 
 
+class Request(HttpRequest):
+    """A request as the middleware leaves it and `_permitted` lets it through."""
+
+    htmx: HtmxDetails
+    user: User
+
+
 def _permitted(allowed: Callable[[Any], bool]) -> Callable[[View], View]:
     """Let in who is logged in and allowed; a partial update of a session that ended leads to the log-in page."""
 
     def guard(view: View) -> View:
         @wraps(view)
-        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def guarded(request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
             if not request.user.is_authenticated:
                 if not request.htmx:
                     return redirect_to_login(request.get_full_path())
@@ -59,19 +69,19 @@ def _permitted(allowed: Callable[[Any], bool]) -> Callable[[View], View]:
     return guard
 
 
-def _part_wanted(request: HttpRequest, target: str) -> bool:
+def _part_wanted(request: Request, target: str) -> bool:
     """Whether htmx asks for one part of the page; going back in history wants the whole."""
     return bool(request.htmx) and not request.htmx.history_restore_request and request.htmx.target == target
 
 
 @require_safe
 @_permitted(permissions.may_read)
-def verdict_list(request: HttpRequest) -> HttpResponse:
+def verdict_list(request: Request) -> HttpResponse:
     """The standing verdicts, filtered, sorted and paged by what the address says."""
-    filters = VerdictFilter(request.GET, queryset=Verdict.objects.for_list())
+    filters = VerdictFilter(given(request.GET), queryset=Verdict.objects.for_list())
     form = FilterForm(filters)
     # A filter that cannot be understood finds nothing and says so: everything would look like an answer.
-    found = filters.qs if filters.is_valid() else Verdict.objects.none()
+    found = Verdict.objects.none() if form.errors else filters.qs
     page = page_of(found, request.GET.get("page"))
     context = {
         "section": "verdicts",
@@ -93,12 +103,12 @@ def verdict_list(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @_permitted(permissions.may_read)
-def verdict_detail(request: HttpRequest, verdict_id: UUID) -> HttpResponse:
+def verdict_detail(request: Request, verdict_id: UUID) -> HttpResponse:
     """One verdict with its doubt, its evidence and its history."""
     return _detail(request, verdict_id)
 
 
-def _detail(request: HttpRequest, verdict_id: UUID, review_form: ReviewForm | None = None) -> HttpResponse:
+def _detail(request: Request, verdict_id: UUID, review_form: ReviewForm | None = None) -> HttpResponse:
     verdict = get_object_or_404(Verdict.objects.for_detail().defer("body_json"), pk=verdict_id)
     attempt, body = verdict.attempt, verdict.body
     node, rank = request.GET.get("line_node", ""), _whole(request.GET.get("line_rank"))
@@ -123,7 +133,7 @@ def _detail(request: HttpRequest, verdict_id: UUID, review_form: ReviewForm | No
         "coverage": presentation.coverage(body.get("coverage")),
         "blind_spots": presentation.blind_spots(body),
         "history": presentation.versions(history)[:MOST_VERSIONS],
-        "latest": history[0].number if history else verdict.number,
+        "jumps": presentation.jumps(body),
         "current": next((version for version in history if version.is_current), None),
         "siblings": _siblings(attempt),
         "reviews": list(verdict.reviews.all()),
@@ -156,12 +166,13 @@ def _siblings(attempt: Attempt) -> list[Attempt]:
     """Other attempts of the same workload, the latest first."""
     if attempt.workload_id is None:
         return []
-    others = Attempt.objects.filter(workload_id=attempt.workload_id).exclude(pk=attempt.pk)
-    return list(others.for_list().defer("body")[:MOST_SIBLINGS])
+    standing = Verdict.objects.current().only("attempt_id", "domain", "strength")
+    others = Attempt.objects.filter(workload_id=attempt.workload_id).exclude(pk=attempt.pk).defer("body")
+    return list(others.prefetch_related(Prefetch("verdicts", standing, to_attr="standing"))[:MOST_SIBLINGS])
 
 
 def _standing(attempt: Attempt, *, seen: int) -> dict[str, Any]:
-    """Whether a verdict is being worked on, and how the last try ended. `seen` is the verdict that is shown, 0 for none."""
+    """Whether a verdict is being worked on, and how the last try ended. `seen` is the number shown, 0 for none."""
     last = AttributionRequest.objects.filter(attempt=attempt).order_by("-created_at").first()
     is_open = last is not None and last.state in (
         RequestState.PENDING,
@@ -176,11 +187,11 @@ def _standing(attempt: Attempt, *, seen: int) -> dict[str, Any]:
 
 @require_safe
 @_permitted(permissions.may_read)
-def attempt(request: HttpRequest, attempt_id: UUID) -> HttpResponse:
+def attempt(request: Request, attempt_id: UUID) -> HttpResponse:
     """An attempt's standing verdict; while there is none, what is known of it and whether one is coming."""
-    found = get_object_or_404(Attempt.objects.for_list(), pk=attempt_id)
-    if found.standing:
-        return redirect("verdicts:detail", found.standing[0].pk)
+    found = get_object_or_404(Attempt.objects.select_related("cluster", "workload"), pk=attempt_id)
+    if (standing := found.verdicts.current().only("id").first()) is not None:
+        return redirect("verdicts:detail", standing.pk)
     context = _standing(found, seen=0) | {
         "section": "verdicts",
         "attempt": found,
@@ -194,7 +205,7 @@ def attempt(request: HttpRequest, attempt_id: UUID) -> HttpResponse:
 
 @require_GET
 @_permitted(permissions.may_read)
-def progress(request: HttpRequest, attempt_id: UUID) -> HttpResponse:
+def progress(request: Request, attempt_id: UUID) -> HttpResponse:
     """What a page that waits for a verdict polls; it stops by itself when nothing is open any more."""
     found = get_object_or_404(Attempt.objects.only("id"), pk=attempt_id)
     seen = _whole(request.GET.get("seen")) or 0
@@ -211,7 +222,7 @@ def progress(request: HttpRequest, attempt_id: UUID) -> HttpResponse:
 
 @require_POST
 @_permitted(permissions.may_attribute)
-def attribute(request: HttpRequest, attempt_id: UUID) -> HttpResponse:
+def attribute(request: Request, attempt_id: UUID) -> HttpResponse:
     """Ask for the best answer and go back to the attempt, whose page says how it stands."""
     try:
         request_attribution(attempt_id, Mode.SLOW, by=request.user)
@@ -222,7 +233,7 @@ def attribute(request: HttpRequest, attempt_id: UUID) -> HttpResponse:
 
 @require_POST
 @_permitted(permissions.may_review)
-def review(request: HttpRequest, verdict_id: UUID) -> HttpResponse:
+def review(request: Request, verdict_id: UUID) -> HttpResponse:
     """Store a review; what cannot be stored comes back in the form as it was typed."""
     form = ReviewForm(request.POST)
     if not form.is_valid():

@@ -1,6 +1,6 @@
 """Pages of a list whose length may be large: counting stops at a cap."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.core.paginator import Page, Paginator
 from django.db.models import QuerySet
@@ -11,13 +11,13 @@ PAGE_SIZE = 25
 MOST_COUNTED = 10_000
 
 
-class CappedPaginator(Paginator):  # type: ignore[type-arg]
+class CappedPaginator(Paginator[Any]):
     """Counts up to `MOST_COUNTED` rows; what lies beyond is reached by filtering, not by turning pages."""
 
     @cached_property
     def seen(self) -> int:
         """The rows there are, or one more than the cap."""
-        rows: QuerySet[Any] = self.object_list
+        rows = cast("QuerySet[Any]", self.object_list)
         return rows.order_by().values("pk")[: MOST_COUNTED + 1].count()
 
     @cached_property
@@ -31,6 +31,6 @@ class CappedPaginator(Paginator):  # type: ignore[type-arg]
         return self.seen > MOST_COUNTED
 
 
-def page_of(rows: QuerySet[Any], number: str | None) -> Page:  # type: ignore[type-arg]
+def page_of(rows: QuerySet[Any], number: str | None) -> Page[Any]:
     """The page that an address asks for; a number that is none or too large gives the nearest page."""
     return CappedPaginator(rows, PAGE_SIZE).get_page(number)

@@ -107,7 +107,7 @@ def _place(evidence: Body) -> tuple[str, str, int]:
 
 def _order(evidence: Body) -> tuple[Any, ...]:
     """A total order: by time among comparable stamps, then by node, file and line."""
-    stamp = evidence.get("time")
+    stamp = str(evidence.get("time") or "")
     kind = stamp_kind(stamp)
     rank = _KINDS.index(kind)
     place = _place(evidence)
@@ -119,7 +119,7 @@ def _order(evidence: Body) -> tuple[Any, ...]:
         except ValueError:
             seconds = 0.0
         return (rank, f"{place[0]}\0{seconds:020.6f}", place)
-    return (rank, stamp or "", place)
+    return (rank, stamp, place)
 
 
 def findings(body: Body) -> list[tuple[Body, FindingStatus]]:
@@ -191,7 +191,9 @@ def coverage(reports: Iterable[Body] | None) -> Coverage:
     """The collector reports counted: how many sources were seen, and which were not."""
     cells = list(reports or ())
     missing = [
-        wording.SOURCES.get(cell["source"], cell["source"]) for cell in cells if cell.get("status") not in SEEN_WHOLE
+        wording.SOURCES_IN_TEXT.get(cell["source"], cell["source"])
+        for cell in cells
+        if cell.get("status") not in SEEN_WHOLE
     ]
     return Coverage(
         cells=cells,
@@ -257,12 +259,12 @@ def _text(looks: Mapping[str, Any], word: str) -> str:
 def differences(before: Body, after: Body) -> list[str]:
     """What changed from one verdict of an attempt to the next, in sentences; empty when nothing of weight did."""
     said: list[str] = []
-    for key, name, looks in (
+    for field_name, name, looks in (
         ("attributed_domain", "Domain", wording.DOMAINS),
         ("terminal_state", "State", wording.STATES),
         ("strength", "Strength", wording.STRENGTHS),
     ):
-        old, new = before.get(key) or "", after.get(key) or ""
+        old, new = before.get(field_name) or "", after.get(field_name) or ""
         if old != new:
             said.append(f"{name}: {_text(looks, old) or 'none'} before, {_text(looks, new) or 'none'} now.")
     was = {_key(finding): (finding, status) for finding, status in reversed(findings(before))}
@@ -306,6 +308,27 @@ def _source_changes(before: Body, after: Body) -> list[str]:
         elif old.get("kept") != cell.get("kept"):
             said.append(f"{name}: {old.get('kept') or 0} lines kept before, {cell.get('kept') or 0} now.")
     return said
+
+
+def jumps(body: Body) -> list[tuple[str, str]]:
+    """The sections that a verdict's page has, as anchor and name."""
+    advice = body.get("advice") or {}
+    sections = (
+        ("causes", "Cause", body.get("causes")),
+        ("candidates", "Candidates", body.get("candidates")),
+        ("tests", "Tests", body.get("discriminating_tests")),
+        ("missing", "Not there", body.get("missing")),
+        ("advice", "What to do", advice.get("now") or advice.get("later")),
+        ("overturn", "What would overturn it", body.get("overturned_by")),
+        ("demoted", "Explained symptoms", body.get("demoted")),
+        ("interesting", "Kept, not blamed", body.get("interesting")),
+        ("unrecognised", "Unknown errors", body.get("unrecognised")),
+        ("lines-title", "Evidence", True),
+        ("reviews", "Reviews", True),
+        ("versions", "Earlier verdicts", True),
+        ("attempts", "Other attempts", True),
+    )
+    return [(anchor, name) for anchor, name, there in sections if there]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,13 +84,24 @@ REPORT_STATUSES: dict[str, str] = {
     ReportStatus.NOT_CONFIGURED: "not collected",
 }
 
-#: What a missing source did, as the end of "could not fire: the system log …".
-REPORT_REASONS: dict[str, str] = {
-    ReportStatus.OK: "was collected",
-    ReportStatus.PARTIAL: "was collected only in part",
-    ReportStatus.EMPTY: "had nothing in it",
+#: Sources and what became of them within a sentence: "could not fire: Fabric Manager log not collected".
+SOURCES_IN_TEXT: dict[str, str] = {
+    Source.APPLOG: "application log",
+    Source.SYSLOG: "system log",
+    Source.FABRIC_MANAGER: "Fabric Manager log",
+    Source.SCHEDULER: "scheduler records",
+    Source.KUBERNETES: "Kubernetes events",
+    Source.NODE_METRICS: "node metrics",
+    Source.NETWORK_METRICS: "network metrics",
+    Source.GPU_EVENTS: "GPU events",
+    Source.PROGRESS: "progress marks",
+}
+REPORT_STATUSES_IN_TEXT: dict[str, str] = {
+    ReportStatus.OK: "collected",
+    ReportStatus.PARTIAL: "collected only in part",
+    ReportStatus.EMPTY: "empty",
     ReportStatus.ERROR: "could not be read",
-    ReportStatus.NOT_CONFIGURED: "was not collected",
+    ReportStatus.NOT_CONFIGURED: "not collected",
 }
 
 FINDING_STATUSES: dict[str, Look] = {

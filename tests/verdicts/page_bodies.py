@@ -1,13 +1,14 @@
 """Verdicts for the page tests, written as the engine would: each goes through the engine's own types."""
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 
 from rules.attempt import Attempt as GivenAttempt
+from rules.ruleset import Ruleset
 from rules.verdict import Verdict as EngineVerdict
 from rules.verdict import canonical_json
 from rules.words import ReportStatus, Source
@@ -18,20 +19,15 @@ from verdicts.verdict_rows import write_verdict
 DIGEST = "5d0c8f6e" * 8
 
 
-@dataclass(frozen=True)
-class ARuleset:
-    """What the store wants to know of a ruleset."""
-
-    digest: str = DIGEST
-    rules: tuple[int, ...] = tuple(range(320))
-    layers: tuple[str, ...] = ("shipped",)
+#: What the store wants to know of a ruleset, without three hundred rules.
+RULESET = cast("Ruleset", SimpleNamespace(digest=DIGEST, rules=range(320), layers=["shipped"]))
 
 
 def evidence(text: str, ref: str, **more: Any) -> dict[str, Any]:
     """A line, with where it is."""
     file, _, line = ref.rpartition(":")
     return {
-        "source": ref.split("/")[0],
+        "source": ref.split("/", maxsplit=1)[0],
         "node": "",
         "rank": None,
         "ref": ref,
@@ -125,7 +121,7 @@ def a_verdict(attempt: Attempt, given: dict[str, Any] | None = None, *, number: 
     at = datetime.fromisoformat("2026-11-03T02:30:00+00:00")
     attempt.verdicts.current().update(is_current=False, superseded_at=at)
     verdict = write_verdict(
-        attempt, canonical_json(engine), number=number, ruleset=ARuleset(), generation=attempt.generation
+        attempt, canonical_json(engine), number=number, ruleset=RULESET, generation=attempt.generation
     )
     assert json.loads(verdict.body_json)["headline"] == engine.headline
     return verdict
@@ -383,8 +379,8 @@ def ambiguous_body(**changes: Any) -> dict[str, Any]:
     )
     given = {
         "attributed_domain": "ambiguous",
-        "headline": "Either the GPU 0000:65:00 of gpu-031 or the slot it sits in failed; both were reported in the same "
-        "second and nothing orders them.",
+        "headline": "Either the GPU 0000:65:00 of gpu-031 or the slot it sits in failed; both were reported in the "
+        "same second and nothing orders them.",
         "affected_nodes": [{"name": "gpu-031", "gpus": ["0000:65:00"], "ranks": [], "links": []}],
         "candidates": [
             finding(
@@ -412,7 +408,7 @@ def ambiguous_body(**changes: Any) -> dict[str, Any]:
         ],
         "discriminating_tests": [
             {
-                "text": "Move the GPU to another slot and run for a day: what fails again, moves with the GPU or stays.",
+                "text": "Move the GPU to another slot and run for a day: what fails again moves with the GPU or stays.",
                 "rule": "gpu.off-the-bus",
                 "findings": ["f1", "f2"],
             }

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.template.defaultfilters import date as format_date
 from django.utils.html import conditional_escape, escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.timesince import timesince
 
 from verdicts import wording
 from verdicts.presentation import stamp_kind
@@ -65,9 +66,15 @@ def report_word(word: str) -> str:
 
 
 @register.filter
-def report_reason(word: str) -> str:
-    """What a source of this status did: "was not collected"."""
-    return wording.REPORT_REASONS.get(word) or wording.plain(word)
+def source_in_text(word: str) -> str:
+    """A source within a sentence."""
+    return wording.SOURCES_IN_TEXT.get(word) or wording.plain(word)
+
+
+@register.filter
+def report_in_text(word: str) -> str:
+    """What became of a source, within a sentence: "not collected"."""
+    return wording.REPORT_STATUSES_IN_TEXT.get(word) or wording.plain(word)
 
 
 @register.filter
@@ -102,7 +109,7 @@ def ranges(numbers: list[int]) -> str:
 
 
 @register.filter
-def moment(value: datetime | None) -> str:
+def moment(value: datetime | None) -> SafeString | str:
     """A stored time with its offset printed."""
     if value is None:
         return ""
@@ -113,6 +120,25 @@ def moment(value: datetime | None) -> str:
         format_date(at, "Y-m-d H:i:s"),
         "+00:00",
     )
+
+
+@register.filter
+def moment_lines(value: datetime) -> SafeString:
+    """A stored time for a narrow column: the day, and under it the time with its offset."""
+    at = value.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}">{} <br class="wide-only">{} <span class="muted">{}</span></time>',
+        at.isoformat(),
+        format_date(at, "Y-m-d"),
+        format_date(at, "H:i:s"),
+        "+00:00",
+    )
+
+
+@register.filter
+def ago(value: datetime) -> str:
+    """How long ago, in its largest unit."""
+    return f"{timesince(value, depth=1)} ago"
 
 
 _FRACTION = re.compile(r"(\d\d:\d\d:\d\d\.\d{3})\d+")
@@ -127,7 +153,7 @@ def _readable(stamp: str) -> str:
 def stamp(value: str | None) -> SafeString | str:
     """A line's own time as it was printed: with its offset, or with what is not known about it."""
     if not value:
-        return mark_safe('<span class="muted">no time</span>')  # noqa: S308 -- a constant
+        return mark_safe('<span class="muted">no time</span>')
     kind = stamp_kind(value)
     if kind == "absolute":
         text = _readable(value)
@@ -153,22 +179,22 @@ def stamp(value: str | None) -> SafeString | str:
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
 
 
-def _spelled(match: re.Match[str]) -> str:
+def _code(match: re.Match[str]) -> str:
     code = ord(match.group())
-    name = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    return f'<span class="ctl">{name}</span>'
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+@register.filter
+def spelled(text: Any) -> str:
+    """Text out of a log for a place that takes no markup: control characters spelled out."""
+    return _UNSEEN.sub(_code, str(text))
 
 
 @register.filter
 def raw(text: Any) -> SafeString:
-    """Text out of a log: escaped, with control characters spelled out."""
-    return mark_safe(_UNSEEN.sub(_spelled, escape(str(text))))  # noqa: S308 -- escaped here
-
-
-@register.filter
-def file_name(path: str) -> str:
-    """The last part of a path."""
-    return path.rsplit("/", 1)[-1]
+    """Text out of a log: escaped, with control characters spelled out and marked."""
+    marked = _UNSEEN.sub(lambda match: f'<span class="ctl">{_code(match)}</span>', escape(str(text)))
+    return mark_safe(marked)  # noqa: S308 -- escaped here
 
 
 @register.simple_tag(takes_context=True)
