@@ -27,6 +27,8 @@ from rules.words import STRENGTHS, Domain, Group, Maturity, Role, Source, State,
 WORKLOAD_GROUPS = {Group.COLLECTIVE, Group.CONNECTION, Group.PROCESS_DEATH, Group.CUDA_ERROR, Group.PYTHON_EXCEPTION}
 #: How far outside the attempt's window a fault may lie and still belong to it.
 BEFORE_START, AFTER_END = 10 * 60 * MICRO, 10 * 60 * MICRO
+#: A possible cause this close outside the window is still a doubt: a clock may be off by that much.
+NEARBY = 2 * 3600 * MICRO
 #: Domains whose findings put the located node itself under suspicion, unless the rule says otherwise.
 NODE_DOMAINS = {Domain.GPU_HARDWARE, Domain.NVLINK_FABRIC, Domain.HOST_HARDWARE, Domain.HOST_SOFTWARE}
 MAX_UNRECOGNISED = 50
@@ -291,6 +293,8 @@ def _strength(case: Case, events: list[Event], index: int, outcome: Outcome, nea
         limits.append((Strength.MODERATE, "the node is not known"))
     if late := _not_before(events, index):
         limits.append((Strength.MODERATE, late))
+    if any(_near_window(case, e) for e in case.events if e.rule.blamable and e not in events):
+        limits.append((Strength.MODERATE, "another possible cause lies just outside the attempt's window"))
     uncovered = [s for s in _needed(case) if not case.covered(s)]
     for source in uncovered:
         status = case.report(source).status
@@ -311,6 +315,17 @@ def _strength(case: Case, events: list[Event], index: int, outcome: Outcome, nea
         strength = STRENGTHS[STRENGTHS.index(strength) - 1]
         reasons.append("an error near the end of the log is not recognised")
     return strength, reasons
+
+
+def _near_window(case: Case, event: Event) -> bool:
+    """Whether an event set aside for its time lies close enough for a wrong clock to have put it there."""
+    if event.when is None or not _aside(case, event, _window(case)).endswith(("began", "ended")):
+        return False
+    return any(
+        edge is not None and edge.clock == event.when.clock
+        and event.when.earliest - NEARBY <= edge.latest and edge.earliest <= event.when.latest + NEARBY
+        for edge in _window(case)
+    )  # fmt: skip
 
 
 def _needed(case: Case) -> list[Source]:

@@ -49,7 +49,7 @@ def attribute(
                 progressed = True
             elif sighting.rule.role is not Role.NOISE:
                 seen.append(seen_of(sighting, observation, places, bounds, near, attempt.utc_offset))
-        if not sightings and is_suspicious(ruleset, observation):
+        if not sightings and observation.ref != ATTEMPT_REF and is_suspicious(ruleset, observation):
             unrecognised.append(observation)
     case = Case(
         attempt=attempt,

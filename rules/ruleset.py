@@ -16,7 +16,7 @@ import msgspec
 
 from rules import scan
 from rules.attempt import TOPOLOGY_KINDS
-from rules.rule import Rule, RuleError, line_of, parse_rule
+from rules.rule import Explains, Rule, RuleError, line_of, parse_rule
 from rules.stamp import MICRO
 from rules.words import Domain, Maturity, Role, Source
 
@@ -44,11 +44,17 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     clock_bounds: dict[Source, float] = {}
 
 
+class Default(Explains, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An explanation that every rule of some roles gives without saying so (`defaults.toml`)."""
+
+    roles: list[Role]
+
+
 class _Cached(msgspec.Struct, frozen=True):
     """What one cache file holds."""
 
     rules: list[Rule]
-    defaults: list[dict[str, Any]]
+    defaults: list[Default]
     site: Site
     automaton: bytes
     layers: list[str]
@@ -62,7 +68,7 @@ class Ruleset:
     digest: str
     layers: tuple[str, ...] = ("shipped",)
     site: Site = field(default_factory=Site)
-    defaults: tuple[dict[str, Any], ...] = ()
+    defaults: tuple[Default, ...] = ()
     automaton: bytes = b""
 
     @cached_property
@@ -130,14 +136,14 @@ def _digest(files: list[tuple[str, str, Path]], raws: list[bytes]) -> str:
 def _build(files: list[tuple[str, str, Path]], raws: list[bytes], layers: list[str]) -> _Cached:
     rules: dict[str, Rule] = {}
     origin: dict[str, tuple[str, Path]] = {}
-    defaults: list[dict[str, Any]] = []
+    defaults: list[Default] = []
     site = Site()
     for (label, name, path), raw in zip(files, raws, strict=True):
         if name == SITE_FILE:
             site = _read_site(raw, path)
             continue
         if name == DEFAULTS_FILE:
-            defaults = _toml(raw, path)["explains"]
+            defaults = _read_defaults(raw, path)
             continue
         rule = parse_rule(raw, name=str(path))
         if rule.id != f"{path.parent.name}.{path.stem}":
@@ -158,6 +164,13 @@ def _toml(raw: bytes, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(raw.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RuleError(f"{path}:1: {error}") from error
+
+
+def _read_defaults(raw: bytes, path: Path) -> list[Default]:
+    try:
+        return msgspec.convert(_toml(raw, path).get("explains", []), list[Default])
+    except msgspec.ValidationError as error:
         raise RuleError(f"{path}:1: {error}") from error
 
 

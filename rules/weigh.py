@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from rules.events import Event, event_order, gap
 from rules.rule import Explains, Rule, targets
+from rules.ruleset import Default
 from rules.stamp import MICRO, Order, duration
 from rules.words import Relation, Role
 
@@ -26,7 +27,7 @@ class Graph:
     """The explanations among the eligible events; indexes are into `events`."""
 
     events: Sequence[Event]
-    defaults: Sequence[dict[str, object]]
+    defaults: Sequence[Default]
     topology: dict[str, dict[str, list[str]]]
     _entries: dict[tuple[str, str], list[tuple[Explains, bool]]] = field(default_factory=dict)
 
@@ -35,10 +36,10 @@ class Graph:
         key = (a.id, b.id)
         if key not in self._entries:
             own = [(e, True) for e in a.explains if any(targets(pattern, b) for pattern in e.symptoms)]
-            common = [
-                (Explains(**{k: v for k, v in entry.items() if k != "roles"}), False)  # type: ignore[arg-type]
+            common: list[tuple[Explains, bool]] = [
+                (entry, False)
                 for entry in self.defaults
-                if str(a.role) in entry["roles"] and any(targets(p, b) for p in entry["symptoms"])  # type: ignore[operator,union-attr]
+                if a.role in entry.roles and any(targets(pattern, b) for pattern in entry.symptoms)
             ]
             self._entries[key] = own + common
         return self._entries[key]

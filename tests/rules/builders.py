@@ -23,6 +23,7 @@ def a_rule(rule_id: str, pattern: str, **changes: str) -> tuple[str, bytes]:
     """A rule file with the least that a rule needs; `changes` are TOML lines by name, `tail` is appended."""
     tail = changes.pop("tail", "")
     node = changes.pop("locus", "")
+    sources = changes.pop("sources", '["syslog"]')
     head = {
         "title": f'"{rule_id}"',
         "symptom": f'"{rule_id.replace(".", "_").replace("-", "_")}"',
@@ -31,7 +32,7 @@ def a_rule(rule_id: str, pattern: str, **changes: str) -> tuple[str, bytes]:
         "meaning": '"m"',
     } | changes
     lines = [f'id = "{rule_id}"', *(f"{key} = {value}" for key, value in head.items())]
-    text = "\n".join(lines) + f"\n[match]\nsources = [\"syslog\"]\nany = ['{pattern}']\n[locus]\n{node}\n{tail}\n"
+    text = "\n".join(lines) + f"\n[match]\nsources = {sources}\nany = ['{pattern}']\n[locus]\n{node}\n{tail}\n"
     subject, _, name = rule_id.partition(".")
     return f"{subject}/{name}.toml", text.encode()
 
