@@ -70,6 +70,8 @@ class Demo:
         self.environment.setdefault("INQUEST_HTTPS", "false")
         self.environment.setdefault("LOG_FORMAT", "console")
         self.found: dict[str, str] = {}
+        self.servers: list[Postgres | Valkey] = []
+        self.listening: socket.socket | None = None
 
     # --- pieces ---------------------------------------------------------------------------------
 
@@ -134,6 +136,7 @@ class Demo:
             return
         postgres = Postgres(self.home)
         postgres.prepare()
+        self.servers.append(postgres)
         if (self.home / "pg").is_symlink():
             say(f"The database's files are in {postgres.data.parent}: its user cannot reach {self.home}.")
         child = Child("postgres", postgres.start, self.log("postgres"), ends_on=signal.SIGINT, patience=60)
@@ -149,6 +152,7 @@ class Demo:
             return
         valkey = Valkey(self.home / "valkey")
         valkey.prepare()
+        self.servers.append(valkey)
         child = self.supervisor.add(Child("valkey", valkey.start, self.log("valkey"), patience=5))
         if not self.supervisor.wait_for(valkey.answers, 20):
             self.give_up("Valkey did not start.", child.log)
@@ -172,7 +176,8 @@ class Demo:
 
     def web(self) -> str:
         """Start web server, worker and beat; returns the address once its login page has answered."""
-        bound = listener(self.host, self.port)
+        # Kept open by us, so that the port stays ours while the web server is started again.
+        self.listening = bound = listener(self.host, self.port)
         bound.set_inheritable(True)
         number, port = bound.fileno(), bound.getsockname()[1]
         gunicorn = ["-m", "gunicorn", "-c", "python:attribution_site.gunicorn_conf", "--preload"]
@@ -220,6 +225,8 @@ class Demo:
         names = {child.name for child in self.supervisor.children}
         self.supervisor.end(*(names - {"postgres", "valkey"} or {""}))
         self.supervisor.end()
+        for server in self.servers:
+            server.release()
         say("Everything has ended; what was stored is kept.")
 
 

@@ -18,6 +18,7 @@ import pwd
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -118,14 +119,40 @@ def server_account() -> Account:
 
 
 def socket_folder(wanted: Path, account: Account) -> Path:
-    """`wanted`, or where its path is too long, holds blanks or is out of reach, a fresh temporary folder."""
+    """`wanted`, or where its path is too long, holds blanks or is out of reach, a private temporary folder.
+
+    Then `wanted` is a link to it, so that the next start finds it again, even after a killed one.
+    """
+    uid = os.geteuid() if account.uid is None else account.uid
+    if wanted.is_symlink():
+        if _private(wanted.readlink(), uid):
+            return wanted.readlink()
+        wanted.unlink()
     plain = not any(character.isspace() for character in str(wanted))
     if plain and len(os.fsencode(wanted)) <= LONGEST_SOCKET_FOLDER and account.reaches(wanted):
         return account.own(wanted)
     place = tempfile.gettempdir()
     if len(place) > LONGEST_SOCKET_FOLDER - 20 or not account.reaches(Path(place)):
         place = "/tmp"
-    return account.own(Path(tempfile.mkdtemp(prefix="inquest-", dir=place)))
+    folder = account.own(Path(tempfile.mkdtemp(prefix="inquest-", dir=place)))
+    wanted.symlink_to(folder)
+    return folder
+
+
+def release_socket_folder(wanted: Path) -> None:
+    """Remove the temporary folder that `wanted` links to, and the link."""
+    if wanted.is_symlink():
+        shutil.rmtree(wanted.readlink(), ignore_errors=True)
+        wanted.unlink()
+
+
+def _private(folder: Path, uid: int) -> bool:
+    """Whether a folder is there, not a link, and of this user alone: /tmp is everybody's."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid and stat.S_IMODE(found.st_mode) == 0o700
 
 
 @dataclass
@@ -267,6 +294,10 @@ class Postgres:
             return False
         return True
 
+    def release(self) -> None:
+        """Remove what is of no use once the server has ended."""
+        release_socket_folder(self.data.parent / "pg-socket")
+
     def create(self, database: str) -> None:
         """Create a database if it is not there."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
@@ -333,3 +364,7 @@ class Valkey:
         """Whether the server takes connections."""
         with socket.socket(socket.AF_UNIX) as client:
             return client.connect_ex(str(self.socket)) == 0
+
+    def release(self) -> None:
+        """Remove what is of no use once the server has ended."""
+        release_socket_folder(self.home / "socket")

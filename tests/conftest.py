@@ -39,6 +39,7 @@ def postgres_url() -> Iterator[str]:
             finally:
                 server.send_signal(signal.SIGINT)
                 server.wait(30)
+                postgres.release()
 
 
 @pytest.fixture(scope="session")

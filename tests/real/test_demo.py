@@ -100,7 +100,9 @@ def start(place: Path) -> Iterator[Callable[..., Demo]]:
     def run(name: str = "first", port: int | None = None, prefix: tuple[str, ...] = ()) -> Demo:
         home = place / name
         output = place / f"{name}-{len(demos)}.txt"
-        environment = {k: v for k, v in os.environ.items() if k not in ("DATABASE_URL", "CELERY_BROKER_URL", "SECRET_KEY")}
+        environment = {
+            k: v for k, v in os.environ.items() if k not in ("DATABASE_URL", "CELERY_BROKER_URL", "SECRET_KEY")
+        }
         environment.update(INQUEST_DATA_DIR=str(home), LOG_LEVEL="INFO")
         environment.pop("DJANGO_SETTINGS_MODULE", None)
         command = [*prefix, sys.executable, "-m", "attribution_site.demo", "--port", str(port or free_port())]

@@ -29,7 +29,7 @@ def test_healthz_answers_any_host_without_a_database(client: Client) -> None:
 
 @pytest.mark.django_db
 def test_readyz_tells_each_part(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health.Broker, "state", lambda self: "ok")
+    monkeypatch.setattr(health.Broker, "state", lambda _: "ok")
     response = client.get("/readyz", HTTP_HOST="anything")
     assert response.status_code == 200
     body = response.json()
@@ -39,7 +39,7 @@ def test_readyz_tells_each_part(client: Client, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.django_db
 def test_a_broker_that_is_away_degrades(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health.Broker, "state", lambda self: "unreachable")
+    monkeypatch.setattr(health.Broker, "state", lambda _: "unreachable")
     response = client.get("/readyz")
     assert (response.status_code, response.json()["status"]) == (200, "degraded")
 
