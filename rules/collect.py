@@ -8,10 +8,11 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import msgspec
 
-from rules import extract, files, fingerprint, flight_recorder, formats, read
+from rules import extract, files, fingerprint, flight_recorder, formats, read, scan
 from rules.attempt import CollectorReport
 from rules.incident import EvidenceFile, Incident
 from rules.observation import MAX_BODY, Observation
@@ -52,7 +53,9 @@ def collect(incident: Incident, ruleset: Ruleset) -> Collected:
         scheduler = Source.KUBERNETES if incident.attempt.scheduler == "kubernetes" else Source.SCHEDULER
         if not any(r.source == scheduler for r in out.reports):
             out.reports.append(
-                CollectorReport(source=scheduler, status=ReportStatus.OK, read=1, kept=1, delivered=1, files=["attempt.json"])
+                CollectorReport(
+                    source=scheduler, status=ReportStatus.OK, read=1, kept=1, delivered=1, files=["attempt.json"]
+                )
             )
     return out
 
@@ -115,6 +118,37 @@ class _Kept:
         yield from self.last
 
 
+@dataclass(slots=True)
+class _Settled:
+    """Lines of one set of harmless patterns that have come often enough to be only counted."""
+
+    kept: _Kept
+    times: int = 0
+    last: bytes = b""
+    number: int = 0
+
+    def count(self, data: bytes, start: int, end: int, number: int) -> None:
+        """One more such line; the last of them is remembered."""
+        self.times += 1
+        self.last, self.number = data[start : min(end, start + MAX_LINE)], number
+
+
+@lru_cache(maxsize=8)
+def plain_patterns(ruleset: Ruleset) -> frozenset[int]:
+    """Patterns of progress and noise rules that fire wherever the automaton sees them, and say no more than that.
+
+    Every iteration of a training prints such a line: once some are kept, the rest is only counted.
+    """
+    plain = {ruleset.scanner.suspicious}
+    for index, (pattern, owner) in enumerate(zip(ruleset.patterns, ruleset.owners, strict=True)):
+        rule = ruleset.rules[owner]
+        match = rule.match
+        conditional = match.none or match.decode or match.where or match.unless or rule.maps or rule.state
+        if rule.role in (Role.NOISE, Role.PROGRESS) and not conditional and scan.is_whole(pattern):
+            plain.add(index)
+    return frozenset(plain)
+
+
 class _FileReader:
     """The state of one pass over one file."""
 
@@ -128,6 +162,9 @@ class _FileReader:
         self._masked = 0
         self._tail: deque[tuple[str, int]] = deque(maxlen=400)
         self._direct: list[Observation] = []
+        self._plain = plain_patterns(ruleset)
+        self._times: dict[tuple[int, ...], int] = {}
+        self._settled: dict[tuple[int, ...], _Settled] = {}
 
     def dump(self, observation: Observation) -> None:
         """Take a record that another reader made of the whole file."""
@@ -147,19 +184,50 @@ class _FileReader:
             for start, end, ids in scanner.hits(data):
                 line += data.count(b"\n", counted, start)
                 counted = start
-                self._hit(data, start, end, ids, line, before)
+                if (settled := self._settled.get(tuple(ids))) is not None:
+                    settled.count(data, start, end, line)
+                else:
+                    self._hit(data, start, end, ids, line, before)
             self.bytes += len(block.data)
-            self.lines = block.line - 1 + block.data.count(b"\n") + (not block.data.endswith(b"\n"))
+            self.lines = block.line - 1 + block.newlines + (not block.data.endswith(b"\n"))
             before = data[-LOOK_BACK_BYTES:]
         self.last = _any_stamp(reversed(before.split(b"\n"))) or self.first
 
     def _hit(self, data: bytes, start: int, end: int, ids: list[int], number: int, before: bytes) -> None:
-        raw = data[start : min(end, start + 4 * MAX_LINE)]
-        for text in _redrawn(raw.decode("utf-8", "backslashreplace")):
-            self._line(text[:MAX_LINE], ids, number, data, start, before)
+        text = data[start : min(end, start + 4 * MAX_LINE)].decode("utf-8", "backslashreplace")
+        kept = self._line(text[:MAX_LINE], ids, number, data, start, before)
+        if kept is None or not self._plain.issuperset(ids):
+            return
+        key = tuple(ids)
+        times = self._times[key] = self._times.get(key, 0) + 1
+        if times >= KEEP_FIRST:
+            self._settled[key] = _Settled(kept)
 
-    def _line(self, text: str, ids: list[int], number: int, data: bytes, start: int, before: bytes) -> None:
-        observation = Observation(
+    def _line(
+        self, text: str, ids: list[int], number: int, data: bytes, start: int, before: bytes
+    ) -> "_Kept | None":
+        """Take in one line; what it was kept with, or None where no rule fires or nothing more can be kept."""
+        observation = self._observation(text, number)
+        record = read.parse(text)
+        found = extract.on_line(self.ruleset, text, ids, observation, record)
+        if not found:
+            if self.ruleset.scanner.suspicious in ids:
+                self._suspicious(observation, record, number)
+            return None
+        key = (record.host, record.rank, tuple((s.rule.id, tuple(sorted(s.locus.items()))) for s in found))
+        kept = self._kept.get(key)
+        if kept is None:
+            if len(self._kept) >= MAX_KEYS:
+                self.dropped += 1
+                return None
+            kept = self._kept[key] = _Kept()
+        if len(kept.first) < KEEP_FIRST or any(s.rule.role is not Role.NOISE for s in found):
+            observation = self._with_context(observation, record, data, start, before)
+        kept.add(observation)
+        return kept
+
+    def _observation(self, text: str, number: int) -> Observation:
+        return Observation(
             source=self.file.source,
             body=text[:MAX_BODY],
             ref=f"{self.file.name}:{number}",
@@ -167,39 +235,23 @@ class _FileReader:
             rank=self.file.rank,
             collector="files",
         )
-        record = read.parse(text)
-        found = extract.on_line(self.ruleset, text, ids, observation, record)
-        if not found:
-            if self.ruleset.scanner.suspicious in ids:
-                self._suspicious(observation, record, number)
-            return
-        key = (record.host, record.rank, tuple((s.rule.id, tuple(sorted(s.locus.items()))) for s in found))
-        kept = self._kept.get(key)
-        if kept is None:
-            if len(self._kept) >= MAX_KEYS:
-                self.dropped += 1
-                return
-            kept = self._kept[key] = _Kept()
-        if len(kept.first) < KEEP_FIRST or any(s.rule.role is not Role.NOISE for s in found):
-            observation = self._with_context(observation, record, data, start, before)
-        kept.add(observation)
 
     def _with_context(
         self, observation: Observation, record: read.Record, data: bytes, start: int, before: bytes
     ) -> Observation:
         """Add what only the lines around can say: a time for a line without one, the frame of an exception."""
-        back = data[max(0, start - LOOK_BACK_BYTES) : start]
-        if len(back) < LOOK_BACK_BYTES:
-            back = before[-(LOOK_BACK_BYTES - len(back)) :] + back
-        lines = back.split(b"\n")[:-1][-LOOK_BACK_LINES:]
         attributes: dict[str, str | int] = {}
         stamp: Stamp | None = record.stamp
-        if stamp is None and record.uptime is None:
-            stamp = _near_stamp(lines)
-            if stamp is not None:
+        undated = stamp is None and record.uptime is None
+        if undated or _may_end_traceback(data, start, before):
+            back = data[max(0, start - LOOK_BACK_BYTES) : start]
+            if len(back) < LOOK_BACK_BYTES:
+                back = before[-(LOOK_BACK_BYTES - len(back)) :] + back
+            lines = back.split(b"\n")[:-1][-LOOK_BACK_LINES:]
+            if undated and (stamp := _near_stamp(lines)) is not None:
                 attributes["within"] = 60
-        if frame := _frame(lines):
-            attributes["frame"] = frame
+            if frame := _frame(lines):
+                attributes["frame"] = frame
         timestamp = str(stamp) if stamp is not None else None
         return msgspec.structs.replace(observation, timestamp=timestamp, attributes=attributes)
 
@@ -217,23 +269,30 @@ class _FileReader:
         if count or len(self._templates) < MAX_TEMPLATES:
             self._templates[key] = (first, count + 1, number)
 
+    def _close(self, settled: _Settled) -> None:
+        """Add what was only counted: the last line as an observation, the others as its fold."""
+        if not settled.times:
+            return
+        settled.kept.folded += settled.times - 1
+        text = settled.last.decode("utf-8", "backslashreplace")
+        settled.kept.add(self._observation(text, settled.number))
+
     def observations(self) -> list[Observation]:
         """What was kept of the file, in the order of its lines."""
         for body, number in self._tail:
-            observation = Observation(source=self.file.source, body=body, ref=f"{self.file.name}:{number}", node=self.file.node)
+            observation = Observation(
+                source=self.file.source, body=body, ref=f"{self.file.name}:{number}", node=self.file.node
+            )
             self._template(observation, read.parse(body).message, number)
         self._tail.clear()
+        for settled in self._settled.values():
+            self._close(settled)
+        self._settled.clear()
         out = [*self._direct, *(o for kept in self._kept.values() for o in kept.all())]
         for first, count, last in self._templates.values():
             attributes: dict[str, str | int] = {"from_end": self.lines - last}
             out.append(msgspec.structs.replace(first, count=count, attributes=attributes))
         return out
-
-
-def _redrawn(text: str) -> list[str]:
-    """The parts of a line that bare carriage returns redraw, as a progress bar does; usually the line itself."""
-    text = text.rstrip("\r")
-    return [part for part in text.split("\r") if part] if "\r" in text else [text]
 
 
 def _any_stamp(lines: object) -> str | None:
@@ -255,6 +314,17 @@ def _near_stamp(lines: list[bytes]) -> Stamp | None:
     return None
 
 
+def _may_end_traceback(data: bytes, start: int, before: bytes) -> bool:
+    """Whether the line before is one that a traceback can have just before its exception."""
+    if start == 0:
+        previous = before[before.rfind(b"\n", 0, len(before) - 1) + 1 :]
+    else:
+        previous = data[data.rfind(b"\n", 0, start - 1) + 1 : start]
+    text = previous[:400].decode("utf-8", "replace")
+    return bool(_FRAME.search(text) or _INDENTED.match(text))
+
+
+_INDENTED = re.compile(r".{0,80}?(?:^|[\]:|] ?)[ \t]{2,}\S")
 _FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>[^\n]+)')
 _LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|<frozen|<string>|/torch/|lib/python")
 
@@ -268,6 +338,6 @@ def _frame(lines: list[bytes]) -> str:
             frames.append(f"{match['file']}:{match['line']} in {match['name'].strip()}")
         elif "Traceback (most recent call last)" in text:
             break
-        elif not frames and not re.match(r".{0,80}?(?:^|[\]:|] ?)[ \t]{2,}\S", text):
+        elif not frames and not _INDENTED.match(text):
             return ""
     return next((f for f in frames if not _LIBRARY.search(f)), frames[0] if frames else "")

@@ -30,10 +30,11 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines (or one piece of an overlong line), the number of the first, and whether a line goes on."""
+    """Whole lines (or one piece of an overlong line), the number of the first, and how many newlines there are."""
 
     data: bytes
     line: int
+    newlines: int
 
 
 @contextmanager
@@ -100,14 +101,15 @@ def blocks(path: Path) -> Iterator[Block]:
                 continue
             # An overlong line: hand over a piece, cut at a blank so that no word is torn.
             cut = data.rfind(b" ", BLOCK // 2) + 1 or len(data)
-            yield Block(data[:cut], line)
+            yield Block(data[:cut], line, 0)
             carry = data[cut:]
             continue
-        yield Block(data[:cut], line)
-        line += data.count(b"\n", 0, cut)
+        newlines = data.count(b"\n", 0, cut)
+        yield Block(data[:cut], line, newlines)
+        line += newlines
         carry = data[cut:]
     if carry:
-        yield Block(carry, line)
+        yield Block(carry, line, 0)
 
 
 def sample(path: Path, size: int) -> str:

@@ -5,21 +5,30 @@ and the text; Python then touches only the lines that matched. A build without i
 pattern by pattern, with the same answers (tests/rules/test_scan.py asserts it).
 """
 
+import importlib
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+hyperscan: Any
 try:
-    import hyperscan
+    hyperscan = importlib.import_module("hyperscan")
 except ImportError:  # a platform without a wheel: slower, the same answers
     hyperscan = None
 
 BACKEND = f"hyperscan-{hyperscan.__version__}" if hyperscan else "re"
 
 _FLAGS = re.compile(r"^(\(\?[a-z]+\))?\^?")
-#: A tail that captures "the rest": an automaton would report every character of it.
-_TAIL = re.compile(r"(?:\(\?P<\w+>)?\.([*+])\??\)?$")
+#: A repeated tail, captured or not (".*", "(?P<code>[0-9]+)"): an automaton would report every character of it.
+_TAIL = re.compile(
+    r"(?P<open>\((?:\?P<\w+>|\?:)?)?(?P<one>\.|\\[dw]|\[(?:\\.|[^\\\]])+\])(?P<times>[*+]|\{\d+(?:,\d*)?\})\??(?P<close>\))?$"
+)
+#: How much of an overlong line is looked at before the first thing found in it.
+MAX_BEFORE = 49_152
 #: Lines that look like errors: what no rule claims of them becomes "unrecognised".
-SUSPICIOUS = r"(?i)\b(?:error|fatal|fail(?:ed|ure)|exception|panic|abort(?:ed|ing)|critical|segfault|corrupt(?:ed|ion)?)\b"
+SUSPICIOUS = (
+    r"(?i)\b(?:error|fatal|fail(?:ed|ure)|exception|panic|abort(?:ed|ing)|critical|segfault|corrupt(?:ed|ion)?)\b"
+)
 
 
 def prefilter(pattern: str) -> str:
@@ -32,10 +41,22 @@ def prefilter(pattern: str) -> str:
     body = pattern[flags.end() :] if flags else pattern
     if body.endswith("$") and not body.endswith(r"\$"):
         body = body[:-1]
-    tail = _TAIL.search(body)
-    if tail and not body[: tail.start()].endswith("\\"):
-        body = body[: tail.start()] + ("" if tail[1] == "*" else ".")
+    while tail := _TAIL.search(body):
+        before = body[: tail.start()]
+        if bool(tail["open"]) != bool(tail["close"]) or re.search(r"(?<!\\)(?:\\\\)*\\$", before):
+            break  # half of a larger group, or an escaped character
+        times = tail["times"]
+        least = 0 if times == "*" else 1 if times == "+" else int(re.findall(r"\d+", times)[0])
+        body = before + (tail["one"] if least == 1 else tail["one"] + f"{{{least}}}" if least else "")
+        if least:
+            break
     return head + body
+
+
+def is_whole(pattern: str) -> bool:
+    """Whether the automaton sees the whole pattern: nothing of it is left to be checked in the message alone."""
+    body = pattern[re.match(r"(?:\(\?[a-z]+\))?", pattern).end() :]  # type: ignore[union-attr]
+    return not body.startswith("^") and not (body.endswith("$") and not body.endswith(r"\$"))
 
 
 def compile_automaton(patterns: Sequence[str]) -> bytes:
@@ -48,9 +69,7 @@ def compile_automaton(patterns: Sequence[str]) -> bytes:
     expressions = [prefilter(pattern).encode() for pattern in [*patterns, SUSPICIOUS]]
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     try:
-        database.compile(
-            expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=0
-        )
+        database.compile(expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=0)
     except hyperscan.HyperscanError as error:
         raise ValueError(_culprit([*patterns, SUSPICIOUS]) or str(error)) from error
     return bytes(hyperscan.dumpb(database))
@@ -73,11 +92,25 @@ def _culprit(patterns: Sequence[str]) -> str:
     return next((f"pattern {p!r}: {reason}" for p in patterns if (reason := refusal(p))), "")
 
 
+def _line_around(buffer: bytes, offset: int) -> tuple[int, int]:
+    """The line in which something ends at `offset`: between newlines or bare carriage returns, as a bar redraws it."""
+    start = buffer.rfind(b"\n", 0, offset) + 1
+    start = buffer.rfind(b"\r", start, offset) + 1 or start
+    if offset - start > MAX_BEFORE:
+        start = offset - MAX_BEFORE
+    end = buffer.find(b"\n", offset)
+    if end < 0:
+        end = len(buffer)
+    redrawn = buffer.find(b"\r", offset, end)
+    return start, end if redrawn < 0 else redrawn
+
+
 class Scanner:
     """Finds which patterns occur in which lines of a buffer.
 
     `hits` yields (start, end, ids) in order of start, where ids are indexes into `patterns`;
-    `len(patterns)` stands for SUSPICIOUS. A line ends at a newline; `start` and `end` are byte offsets.
+    `len(patterns)` stands for SUSPICIOUS. A line ends at a newline or carriage return; `start` and `end` are
+    byte offsets. Of a line of megabytes, `start` is not further than MAX_BEFORE from the first thing found.
     """
 
     def __init__(self, patterns: Sequence[str], *, automaton: bytes = b"", backend: str = "") -> None:
@@ -104,9 +137,7 @@ class Scanner:
             if offset > end:
                 if ids:
                     yield start, end, ids
-                start = buffer.rfind(b"\n", 0, offset) + 1
-                end = buffer.find(b"\n", offset)
-                end = len(buffer) if end < 0 else end
+                start, end = _line_around(buffer, offset)
                 ids = [pattern]
             elif pattern not in ids:
                 ids.append(pattern)
