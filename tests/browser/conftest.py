@@ -1,0 +1,92 @@
+"""A real Chromium against the real site, and what every test demands of both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from tests.verdicts.builders import a_user
+
+# Playwright's synchronous calls run inside an event loop, from which Django would refuse the database.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+CHROMIUM = os.environ.get("INQUEST_CHROMIUM", "/usr/bin/chromium")
+PASSWORD = "a long pass phrase"
+#: Chromium refuses its sandbox to root; what it loads here is our own.
+FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One browser for the run."""
+    if not Path(CHROMIUM).exists():
+        pytest.fail(f"{CHROMIUM} is not there: apt-get install chromium, or name another in INQUEST_CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def site(live_server: LiveServer, django_db_serialized_rollback: None) -> str:
+    """The address of the running site; the roles that migrations made are there in each test."""
+    return str(live_server.url)
+
+
+@pytest.fixture
+def visit(browser: Browser, site: str) -> Iterator[Visit]:
+    """Open a page in a window of its own, logged in when a group is named.
+
+    The test fails if any window met a script error, a blocked or failed request, a complaint in the
+    console, a dialog, or asked for anything but the site.
+    """
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def watch(page: Page) -> None:
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.on(
+            "request",
+            lambda request: (
+                complaints.append(f"asked for {request.url}")
+                if urlsplit(request.url).netloc != urlsplit(site).netloc
+                else None
+            ),
+        )
+
+    def open_page(address: str = "/verdicts/", *, group: str = "", width: int = 1280, **options: Any) -> Page:
+        context = browser.new_context(base_url=site, viewport={"width": width, "height": 900}, **options)
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = context.new_page()
+        watch(page)
+        page.goto(address)
+        if group:
+            name = f"{group}-{len(contexts)}"
+            a_user(name, group)
+            log_in(page, name)
+            page.wait_for_url(lambda url: "/accounts/login/" not in url)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def log_in(page: Page, name: str, password: str = PASSWORD) -> None:
+    """Fill in the log-in page."""
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
