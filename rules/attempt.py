@@ -75,7 +75,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def described(self) -> dict[str, Any]:
         """The set fields as plain data, for the verdict; collector reports stand elsewhere in it."""
-        plain = msgspec.to_builtins(self)
+        plain: dict[str, Any] = msgspec.to_builtins(self)
         plain.pop("collectors", None)
         return plain
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from rules import explain, findings, fingerprint, read, shared
 from rules.attempt import natural
 from rules.case import Case
-from rules.events import Event, event_order
+from rules.events import Event
 from rules.findings import Entry
-from rules.rule import targets
-from rules.stamp import MICRO, Interval, Order, order, parse_stamp, place
+from rules.stamp import Interval
+from rules.strength import could_explain, doubts_of, outside, speaks_of, strength, suspects_node, window
 from rules.verdict import (
     AffectedNode,
     BlindSpot,
@@ -21,16 +21,8 @@ from rules.verdict import (
     plain_text,
 )
 from rules.weigh import Graph, Weighed, weigh
-from rules.words import STRENGTHS, Domain, Group, Maturity, Role, Source, State, Strength
+from rules.words import STRENGTHS, Domain, Role, Source, State, Strength
 
-#: What is meant by "the workload's own errors": a direct cause comes before all of them.
-WORKLOAD_GROUPS = {Group.COLLECTIVE, Group.CONNECTION, Group.PROCESS_DEATH, Group.CUDA_ERROR, Group.PYTHON_EXCEPTION}
-#: How far outside the attempt's window a fault may lie and still belong to it.
-BEFORE_START, AFTER_END = 10 * 60 * MICRO, 10 * 60 * MICRO
-#: A possible cause this close outside the window is still a doubt: a clock may be off by that much.
-NEARBY = 2 * 3600 * MICRO
-#: Domains whose findings put the located node itself under suspicion, unless the rule says otherwise.
-NODE_DOMAINS = {Domain.GPU_HARDWARE, Domain.NVLINK_FABRIC, Domain.HOST_HARDWARE, Domain.HOST_SOFTWARE}
 MAX_UNRECOGNISED = 50
 NEAR_END_LINES = 200
 
@@ -62,12 +54,12 @@ def conclude(case: Case) -> Verdict:
     findings.number(numbered)
     listed = {status: [e.finding for e in group if e.finding] for status, group in by_status.items()}
     blind = _blind_spots(case, by_status["cause"] + by_status["candidate"])
-    strength = _overall(outcome, by_status["cause"])
+    overall = _overall(outcome, by_status["cause"])
     verdict = Verdict(
         attempt=case.attempt.described(),
         terminal_state=state,
         attributed_domain=outcome.domain,
-        strength=strength,
+        strength=overall,
         headline="",
         affected_nodes=_affected(outcome, by_status["cause"]),
         shared_element=outcome.shared,
@@ -93,26 +85,17 @@ def conclude(case: Case) -> Verdict:
 
 def _sort_out(case: Case) -> tuple[list[Event], list[tuple[Event, str]]]:
     """Events that take part in the weighing, and those kept aside with the reason."""
-    window = _window(case)
+    edges = window(case)
     eligible, aside = [], []
     for event in case.events:
-        if reason := _aside(case, event, window):
+        if reason := _aside(case, event, edges):
             aside.append((event, reason))
         else:
             eligible.append(event)
     return eligible, aside
 
 
-def _window(case: Case) -> tuple[Interval | None, Interval | None]:
-    """The attempt's start and end with their slack: something after the first's latest and before the second's earliest is inside."""
-    edges = []
-    for text, before, after in ((case.attempt.start, BEFORE_START, 0), (case.attempt.end, 0, AFTER_END)):
-        stamp = place(parsed, near=None, utc_offset=case.zone) if text and (parsed := parse_stamp(text)) else None
-        edges.append(Interval(stamp.clock, stamp.micros - before, stamp.micros + after) if stamp else None)
-    return edges[0], edges[1]
-
-
-def _aside(case: Case, event: Event, window: tuple[Interval | None, Interval | None]) -> str:
+def _aside(case: Case, event: Event, edges: tuple[Interval | None, Interval | None]) -> str:
     role = event.rule.role
     if role is Role.STATE:
         return "a state, not a failure"
@@ -122,13 +105,7 @@ def _aside(case: Case, event: Event, window: tuple[Interval | None, Interval | N
         return "says how the attempt ended, not why"
     if event.nodes and not any(case.places.member(node) for node in event.nodes):
         return "on a node that is not in this attempt"
-    start, end = window
-    point = event.when
-    if point and start and not event.rule.persistent and order(point, Interval(start.clock, start.earliest, start.earliest)) is Order.BEFORE:
-        return "before the attempt began"
-    if point and end and order(point, Interval(end.clock, end.latest, end.latest)) is Order.AFTER:
-        return "after the attempt had ended"
-    return ""
+    return outside(event, edges)
 
 
 _SCHEDULER_STATES = {
@@ -157,7 +134,16 @@ def terminal_state(case: Case, kept: list[Event]) -> State:
     if stated:
         return State.FAILED
     ends = {e.rule.state for e in case.events if e.rule.state and not e.rule.blamable}
-    for state in (State.HUNG, State.OUT_OF_MEMORY, State.TIMED_OUT, State.NODE_FAILED, State.PREEMPTED, State.CANCELLED, State.FAILED, State.SUCCEEDED):
+    for state in (
+        State.HUNG,
+        State.OUT_OF_MEMORY,
+        State.TIMED_OUT,
+        State.NODE_FAILED,
+        State.PREEMPTED,
+        State.CANCELLED,
+        State.FAILED,
+        State.SUCCEEDED,
+    ):
         if state in ends and not (state is State.SUCCEEDED and any(e.rule.role is Role.CAUSE for e in kept)):
             return state
     if any(e.rule.role not in (Role.STATE, Role.CONFIRMATION, Role.END) for e in case.events):
@@ -204,13 +190,15 @@ def _entries(
     aside: list[tuple[Event, str]],
 ) -> list[Entry]:
     entries: dict[int, Entry] = {}
-    near_end = any(u.near_end for u in unrecognised)
+    doubts = doubts_of(
+        case, events, outcome.causes, outcome.candidates, outcome.shared, near_end=any(u.near_end for u in unrecognised)
+    )
     for i in outcome.causes:
-        strength, doubts = _strength(case, events, i, outcome, near_end)
-        entries[i] = Entry("cause", [events[i]], why="; ".join(doubts), strength=strength)
+        found, reasons = strength(case, events, i, doubts)
+        entries[i] = Entry("cause", [events[i]], why="; ".join(reasons), strength=found)
     for i in outcome.candidates:
-        strength, doubts = _strength(case, events, i, outcome, near_end)
-        entries[i] = Entry("candidate", [events[i]], why="; ".join(doubts), strength=strength)
+        found, reasons = strength(case, events, i, doubts)
+        entries[i] = Entry("candidate", [events[i]], why="; ".join(reasons), strength=found)
     for i in weighed.kept:
         if i not in entries:
             entries[i] = Entry("interesting", [events[i]], why="the attempt did not fail")
@@ -265,103 +253,6 @@ def _join_chain(rest: list[Entry]) -> list[Entry]:
             if entry.explainer is not None:
                 entry.explainer = home.get(id(entry.explainer.events[0]), entry.explainer)
         rest = joined
-
-
-def suspects_node(event: Event) -> bool:
-    """Whether the place of an event is itself under suspicion."""
-    if "job" in event.locus:
-        return False
-    if event.rule.node_fault is not None:
-        return event.rule.node_fault
-    return event.rule.domain in NODE_DOMAINS
-
-
-def _strength(case: Case, events: list[Event], index: int, outcome: Outcome, near_end: bool) -> tuple[Strength, list[str]]:
-    """The strength of one cause by the stated rule, and every reason that keeps it from being strong."""
-    event = events[index]
-    rule = event.rule
-    limits: list[tuple[Strength, str]] = []
-    if rule.inferred:
-        limits.append((Strength.WEAK, "inferred from a pattern of consequences"))
-    if rule.role is Role.EITHER:
-        limits.append((Strength.MODERATE, "the message can be a cause or a consequence"))
-    if rule.maturity is Maturity.DRAFT:
-        limits.append((Strength.WEAK, "the rule is a draft"))
-    if not any(source in rule.match.sources for source in event.sources):
-        limits.append((Strength.MODERATE, f"read from the {event.sources[0]}, where anybody can write it"))
-    if suspects_node(event) and not event.nodes:
-        limits.append((Strength.MODERATE, "the node is not known"))
-    if late := _not_before(events, index):
-        limits.append((Strength.MODERATE, late))
-    if any(_near_window(case, e) for e in case.events if e.rule.blamable and e not in events):
-        limits.append((Strength.MODERATE, "another possible cause lies just outside the attempt's window"))
-    uncovered = [s for s in _needed(case) if not case.covered(s)]
-    for source in uncovered:
-        status = case.report(source).status
-        limits.append((Strength.MODERATE, f"the {explain.SOURCE_NAMES[source]} {explain.STATUS_WORDS[status]}"))
-    if rule.role is Role.EITHER and any(_could_explain(case, source, event) for source in uncovered):
-        limits.append((Strength.WEAK, "what could explain it was not collected"))
-    rivals = [i for i in outcome.candidates if i != index]
-    if rivals:
-        limits.append((Strength.MODERATE, "something else that could be a cause is not explained by it"))
-    places = {e.locus.get("node", "") for e in (events[i] for i in outcome.causes) if suspects_node(e)}
-    if len(places) > 1 and outcome.shared is None:
-        limits.append((Strength.MODERATE, "several nodes show it and nothing known is shared by them"))
-    if outcome.shared is not None:
-        limits.append((Strength.MODERATE, f"inferred from what the nodes share: {outcome.shared.kind} {outcome.shared.name}"))
-    strength = min((s for s, _ in limits), key=STRENGTHS.index, default=Strength.STRONG)
-    reasons = [text for _, text in sorted(limits, key=lambda limit: STRENGTHS.index(limit[0]))]
-    if near_end and strength is not Strength.WEAK:
-        strength = STRENGTHS[STRENGTHS.index(strength) - 1]
-        reasons.append("an error near the end of the log is not recognised")
-    return strength, reasons
-
-
-def _near_window(case: Case, event: Event) -> bool:
-    """Whether an event set aside for its time lies close enough for a wrong clock to have put it there."""
-    if event.when is None or not _aside(case, event, _window(case)).endswith(("began", "ended")):
-        return False
-    return any(
-        edge is not None and edge.clock == event.when.clock
-        and event.when.earliest - NEARBY <= edge.latest and edge.earliest <= event.when.latest + NEARBY
-        for edge in _window(case)
-    )  # fmt: skip
-
-
-def _needed(case: Case) -> list[Source]:
-    """The sources without which a cause could always be missed: the application, the kernel, the scheduler."""
-    scheduler = Source.KUBERNETES if case.attempt.scheduler == "kubernetes" else Source.SCHEDULER
-    if case.attempt.scheduler == "" and case.covered(Source.KUBERNETES):
-        scheduler = Source.KUBERNETES
-    return [Source.APPLOG, Source.SYSLOG, scheduler]
-
-
-def _not_before(events: list[Event], index: int) -> str:
-    """Why the event is not known to come before every error of the workload, or ""."""
-    event = events[index]
-    if WORKLOAD_GROUPS & set(event.rule.groups):
-        return ""  # it is itself what the workload said
-    for other in events:
-        if other is event or not WORKLOAD_GROUPS & set(other.rule.groups):
-            continue
-        if event.rule.persistent:
-            continue
-        sequence = event_order(event, other)
-        if sequence is Order.AFTER:
-            return "an error of the workload came before it"
-        if sequence is Order.UNKNOWN:
-            return "whether it came before the workload's errors is not known"
-    return ""
-
-
-def _could_explain(case: Case, source: Source, event: Event) -> bool:
-    return any(
-        rule.match.sources[0] == source and _speaks_of(rule, event) for rule in case.ruleset.rules if rule.blamable
-    )
-
-
-def _speaks_of(rule: object, event: Event) -> bool:
-    return any(targets(p, event.rule) for entry in rule.explains for p in entry.symptoms)  # type: ignore[attr-defined]
 
 
 def _overall(outcome: Outcome, causes: list[Entry]) -> Strength | None:
@@ -434,8 +325,8 @@ def _blind_spots(case: Case, tops: list[Entry]) -> list[BlindSpot]:
         rules = [r for r in case.ruleset.rules if r.match.sources[0] == source and r.blamable]
         if not rules:
             continue
-        could = [t.id for t in tops if any(_could_explain(case, source, e) for e in t.events[:1])]
-        speaking = [r.id for r in rules if any(_speaks_of(r, e) for t in tops for e in t.events[:1])]
+        could = [t.id for t in tops if any(could_explain(case, source, e) for e in t.events[:1])]
+        speaking = [r.id for r in rules if any(speaks_of(r, e) for t in tops for e in t.events[:1])]
         out.append(
             BlindSpot(
                 source=source,

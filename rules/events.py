@@ -46,7 +46,7 @@ class Seen:
         return (*clock, natural(self.file), self.line, self.observation.body, self.observation.digest())
 
 
-@dataclass
+@dataclass(eq=False)
 class Event:
     """Findings of one symptom at one place over one stretch of time. `key` is its identity in the verdict."""
 
@@ -144,7 +144,9 @@ def _stretches(members: list[Seen]) -> list[list[Seen]]:
         for one in members:
             last = stretches[-1][-1] if stretches else None
             if last is None or (
-                one.when and last.when and (one.when.clock != last.when.clock or one.when.earliest - last.when.latest > pause)
+                one.when
+                and last.when
+                and (one.when.clock != last.when.clock or one.when.earliest - last.when.latest > pause)
             ):
                 stretches.append([one])
             else:
@@ -154,7 +156,9 @@ def _stretches(members: list[Seen]) -> list[list[Seen]]:
         pause *= 4
 
 
-def interval(stamp: Stamp | None, observation: Observation, node: str, bounds: dict[Source, int], lag: str) -> Interval | None:
+def interval(
+    stamp: Stamp | None, observation: Observation, node: str, bounds: dict[Source, int], lag: str
+) -> Interval | None:
     """Where the event's time can lie: stamp ± clock bound, earlier by the rule's lag, later when only approximate.
 
     Seconds since boot compare within one node only; a date without a zone or year only with its like.

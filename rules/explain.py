@@ -64,7 +64,9 @@ def _headline(verdict: Verdict) -> str:
     text = _DOUBT[verdict.strength or Strength.WEAK] + first.title
     if verdict.shared_element is not None:
         shared = verdict.shared_element
-        return f"{text} on {first.places} nodes that share {shared.kind} {shared.name}; excluding nodes is not the remedy."
+        return (
+            f"{text} on {first.places} nodes that share {shared.kind} {shared.name}; excluding nodes is not the remedy."
+        )
     places = blamed(verdict.affected_nodes) or where(first).lstrip(", ")
     text += f": {places}" if places else ""
     others = len(verdict.causes) - 1
@@ -89,7 +91,17 @@ def blamed(nodes: list[AffectedNode]) -> str:
 
 def where(finding: Finding) -> str:
     """The place of a finding as ", node n1, GPU …" or ""."""
-    words = {"node": "node", "gpu": "GPU", "link": "link", "device": "device", "port": "port", "switch": "switch", "image": "image", "rank": "rank", "peer": "names peer"}
+    words = {
+        "node": "node",
+        "gpu": "GPU",
+        "link": "link",
+        "device": "device",
+        "port": "port",
+        "switch": "switch",
+        "image": "image",
+        "rank": "rank",
+        "peer": "names peer",
+    }
     parts = [f"{words[k]} {finding.locus[k]}" for k in words if k in finding.locus]
     if not parts and len(finding.ranks) > 1:
         shown = ", ".join(map(str, finding.ranks[:4]))
@@ -101,7 +113,11 @@ def _rules(entries: list[Entry]) -> list[tuple[Rule, Entry]]:
     return [(min((e.rule for e in entry.events), key=lambda r: r.id), entry) for entry in entries]
 
 
-def _notes(pairs: list[tuple[str, str | None, str]]) -> list[Note]:
+#: A sentence, the rule and the finding that it comes from.
+Said = tuple[str, str | None, str]
+
+
+def _notes(pairs: list[Said]) -> list[Note]:
     """Notes of equal text joined, in their first order: (text, rule, finding)."""
     joined: dict[str, tuple[str | None, list[str]]] = {}
     for text, rule, finding in pairs:
@@ -111,13 +127,17 @@ def _notes(pairs: list[tuple[str, str | None, str]]) -> list[Note]:
     return notes[:MAX_NOTES]
 
 
-def advice(case: Case, causes: list[Entry], candidates: list[Entry], shared: SharedElement | None) -> dict[str, list[Note]]:
+def advice(
+    case: Case, causes: list[Entry], candidates: list[Entry], shared: SharedElement | None
+) -> dict[str, list[Note]]:
     """What to do now and later, as the blamed rules say; nothing where nothing is blamed."""
     pairs = _rules(causes)
-    now = [(rule.now, rule.id, entry.id) for rule, entry in pairs]
+    now: list[Said] = [(rule.now, rule.id, entry.id) for rule, entry in pairs]
     if shared is not None:
-        now = [(f"Do not exclude the nodes: look at {shared.kind} {shared.name}, which they share.", None, causes[0].id)]
-    later = [(rule.later, rule.id, entry.id) for rule, entry in pairs]
+        now = [
+            (f"Do not exclude the nodes: look at {shared.kind} {shared.name}, which they share.", None, causes[0].id)
+        ]
+    later: list[Said] = [(rule.later, rule.id, entry.id) for rule, entry in pairs]
     if not causes and candidates:
         now = [("Exclude nothing yet: run the discriminating tests first.", None, "")]
     return {"now": _notes(now), "later": _notes(later)}
@@ -133,7 +153,7 @@ def discriminating_tests(case: Case, causes: list[Entry], candidates: list[Entry
 
 def overturned_by(case: Case, causes: list[Entry], blind: list[BlindSpot]) -> list[Note]:
     """What would show that the verdict is wrong: the rule's own words, and what the missing sources could hold."""
-    found: list[tuple[str, str | None, str]] = []
+    found: list[Said] = []
     for rule, entry in _rules(causes):
         found += [(text, rule.id, entry.id) for text in rule.overturn]
         for spot in blind:

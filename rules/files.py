@@ -49,7 +49,7 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
         elif head == _ZSTD:
             packed = zstandard.ZstdDecompressor(max_window_size=1 << 27)
             with packed.stream_reader(raw, read_across_frames=True, closefd=False) as unpacked:
-                yield unpacked  # type: ignore[misc]
+                yield unpacked
         else:
             yield raw
 

@@ -72,7 +72,7 @@ def open_incident(
 
 
 def _folder(root: Path, attempt: Attempt, notes: list[str]) -> list[EvidenceFile]:
-    out = []
+    out: list[EvidenceFile] = []
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root)
         if not path.is_file() or relative.name == ATTEMPT_FILE or any(p.startswith(".") for p in relative.parts):
@@ -106,11 +106,24 @@ def _who(relative: Path, attempt: Attempt) -> tuple[str, int | None]:
     return "", number
 
 
-_COMMON_NAMES = {"syslog", "messages", "dmesg", "kern", "kernel", "fabricmanager", "fabric_manager", "all", "journal", "events"}
+_COMMON_NAMES = {
+    "syslog",
+    "messages",
+    "dmesg",
+    "kern",
+    "kernel",
+    "fabricmanager",
+    "fabric_manager",
+    "all",
+    "journal",
+    "events",
+}
 
 
 def _loose(path: Path, name: str, source: Source | None, node: str, notes: list[str]) -> EvidenceFile:
-    rank = _RANK_NAME.search(_SUFFIX.sub("", path.name)) or re.search(r"^dump_(\d{1,7})\.(?:json|pkl|pickle)$", path.name)
+    rank = _RANK_NAME.search(_SUFFIX.sub("", path.name)) or re.search(
+        r"^dump_(\d{1,7})\.(?:json|pkl|pickle)$", path.name
+    )
     number = int(rank[1]) if rank else None
     if source is not None:
         return EvidenceFile(path, name, source, node, number, "as given")

@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-from rules import decode, extract, scan
+from rules import decode, extract, read, scan
 from rules.examples import Failure, rule_files
 from rules.observation import Observation
-from rules.rule import Rule, line_of, parse_rule, targets
-from rules.ruleset import Ruleset, RuleError
+from rules.rule import Rule, RuleError, line_of, parse_rule, targets
+from rules.ruleset import Ruleset
 from rules.words import Maturity, Role
 
 
@@ -47,7 +47,9 @@ def _one(ruleset: Ruleset, rule: Rule) -> list[tuple[str, str]]:
         if reason := scan.refusal(pattern):
             found.append((f"pattern {pattern!r}: the automaton refuses it: {reason}", pattern))
         if len(_fixed(pattern)) < 4:
-            found.append((f"pattern {pattern!r} has no fixed text of four characters: it would touch every line", pattern))
+            found.append(
+                (f"pattern {pattern!r} has no fixed text of four characters: it would touch every line", pattern)
+            )
     if not any(example.expect.get("matches", 0) for example in rule.test):
         found.append(("no test that fires", "[[test]]"))
     if not any(example.expect.get("matches") == 0 for example in rule.test):
@@ -73,7 +75,7 @@ def _fixed(pattern: str) -> str:
 
 def _unproved(rule: Rule) -> list[str]:
     lines = [line for example in rule.test if example.expect.get("matches", 0) for line in example.lines]
-    messages = [extract.read.parse(line).message for line in lines]
+    messages = [read.parse(line).message for line in lines]
     return [p for p in rule.match.any if not any(re.search(p, text) for text in [*messages, *lines])]
 
 
@@ -90,7 +92,9 @@ def _others(ruleset: Ruleset, rule: Rule) -> list[str]:
                 continue
             for other in (s.rule for s in seen if s.rule.id != rule.id):
                 if rule.blamable and other.blamable and not _related(rule, other):
-                    found.add(f"{other.id} fires on the line of test {example.name!r} too, and neither explains the other")
+                    found.add(
+                        f"{other.id} fires on the line of test {example.name!r} too, and neither explains the other"
+                    )
     return sorted(found)
 
 

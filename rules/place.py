@@ -93,8 +93,7 @@ def build_places(attempt: Attempt, sightings: Iterable[Sighting]) -> Places:
             places.rank_gpu[int(key)] = value
         else:
             places.uuid_gpu[kind.partition(":")[2], key] = value
-    for rank, value in list(places.rank_node.items()):
-        places.rank_node[rank] = places.node_name(value)
+    places.rank_node = {number: places.node_name(name) for number, name in places.rank_node.items()}
     for rank_text, spot in attempt.ranks.items():
         if spot.node:
             places.rank_node[int(rank_text)] = spot.node
@@ -105,7 +104,7 @@ def build_places(attempt: Attempt, sightings: Iterable[Sighting]) -> Places:
 
 def _gpu(text: str) -> str:
     """NCCL prints a bus id without colons ("65000" for 0000:65:00.0)."""
-    if re.fullmatch(r"[0-9a-f]{4,8}", text) and not text.isdigit() or re.fullmatch(r"[0-9]{5,8}", text):
+    if (re.fullmatch(r"[0-9a-f]{4,8}", text) and not text.isdigit()) or re.fullmatch(r"[0-9]{5,8}", text):
         digits = text.rjust(7, "0")
         return f"{int(digits[:-5] or '0', 16):04x}:{digits[-5:-3]}:{digits[-3:-1]}"
     return normal("gpu", text)

@@ -77,9 +77,7 @@ def verdict_on(
     ruleset: Ruleset | None = None,
 ) -> Verdict:
     """The verdict on some observations with everything else as it usually is."""
-    return attribute(
-        attempt or an_attempt(), observations, reports() if of is None else of, ruleset or shipped()
-    )
+    return attribute(attempt or an_attempt(), observations, reports() if of is None else of, ruleset or shipped())
 
 
 def at(minute: int, second: int = 0) -> str:

@@ -86,5 +86,7 @@ def incidents(draw: st.DrawFn) -> list[Observation]:
     if draw(st.booleans()):
         out += seen("syslog", f"{at(1)} {node} kernel: row remapped", node=node, start=3)
     if draw(st.booleans()):
-        out += seen("applog", f"{at(minute + 9)} [rank2]: CUDA out of memory", node=draw(st.sampled_from(NODES)), start=500)
+        out += seen(
+            "applog", f"{at(minute + 9)} [rank2]: CUDA out of memory", node=draw(st.sampled_from(NODES)), start=500
+        )
     return out

@@ -16,7 +16,7 @@ def whole(path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("pack", [lambda b: b, gzip.compress, zstandard.ZstdCompressor().compress])
-def test_plain_gzip_and_zstd_read_the_same(tmp_path: Path, pack) -> None:  # noqa: ANN001
+def test_plain_gzip_and_zstd_read_the_same(tmp_path: Path, pack) -> None:
     path = tmp_path / "log"
     path.write_bytes(pack(LINES))
     assert whole(path) == LINES

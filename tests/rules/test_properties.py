@@ -33,7 +33,7 @@ def names(verdict: Verdict) -> set[str]:
 
 @many
 @given(incidents(), st.randoms(use_true_random=False), st.data())
-def test_the_bytes_do_not_depend_on_order_or_repetition(observations, random, data) -> None:  # noqa: ANN001
+def test_the_bytes_do_not_depend_on_order_or_repetition(observations, random, data) -> None:
     once = canonical_json(judged(observations))
     again = observations + data.draw(st.lists(st.sampled_from(observations)))
     random.shuffle(again)
@@ -55,12 +55,18 @@ def test_taking_a_source_away_never_raises_strength(observations: list[Observati
 @given(incidents(), st.sampled_from(NODES), st.integers(-900, 900))
 def test_a_clock_off_within_its_bound_changes_nothing(observations: list[Observation], node: str, millis: int) -> None:
     before, after = judged(observations), judged([shifted(o, node, millis) for o in observations])
-    assert (before.attributed_domain, before.strength, names(before)) == (after.attributed_domain, after.strength, names(after))
+    assert (before.attributed_domain, before.strength, names(before)) == (
+        after.attributed_domain,
+        after.strength,
+        names(after),
+    )
 
 
 @many
 @given(incidents(), st.sampled_from(NODES), st.integers(-3600, 3600))
-def test_a_clock_off_beyond_its_bound_only_adds_caution(observations: list[Observation], node: str, seconds: int) -> None:
+def test_a_clock_off_beyond_its_bound_only_adds_caution(
+    observations: list[Observation], node: str, seconds: int
+) -> None:
     before, after = judged(observations), judged([shifted(o, node, seconds * 1000) for o in observations])
     same = after.attributed_domain == before.attributed_domain and names(after) == names(before)
     assert (same and rank(after.strength) <= rank(before.strength)) or after.strength is not Strength.STRONG
@@ -76,7 +82,7 @@ def test_unrelated_lines_change_nothing(observations: list[Observation], noise: 
 
 @many
 @given(st.permutations(sorted(DOMAIN)), st.permutations(NODES), st.integers(5, 20), st.integers(-3, 3))
-def test_two_independent_causes_are_never_one_confident_cause(kinds, nodes, minute, apart) -> None:  # noqa: ANN001
+def test_two_independent_causes_are_never_one_confident_cause(kinds, nodes, minute, apart) -> None:
     observations = fault(kinds[0], nodes[0], minute) + fault(kinds[1], nodes[1], minute + apart)
     verdict = judged(observations + consequences(minute + 9, NODES, nodes[0]))
     if "limit" in kinds[:2] and verdict.demoted:
@@ -104,14 +110,19 @@ def test_renaming_nodes_renames_the_verdict_and_nothing_else(observations: list[
     def renamed(text: str) -> str:
         return re.sub(r"\bn[1-4]\b", lambda m: table[m[0]], text)
 
-    moved = [msgspec.convert(msgspec.json.decode(renamed(msgspec.json.encode(o).decode())), Observation) for o in observations]
+    moved = [
+        msgspec.convert(msgspec.json.decode(renamed(msgspec.json.encode(o).decode())), Observation)
+        for o in observations
+    ]
     before, after = judged(observations), judged(moved, attempt=_named(new))
     assert (after.attributed_domain, after.strength, after.terminal_state) == (
         before.attributed_domain, before.strength, before.terminal_state,
     )  # fmt: skip
     assert names(after) == {table[name] for name in names(before)}
     for part in ("causes", "candidates", "demoted", "interesting"):
-        assert sorted((f.rule, f.count) for f in getattr(after, part)) == sorted((f.rule, f.count) for f in getattr(before, part))
+        assert sorted((f.rule, f.count) for f in getattr(after, part)) == sorted(
+            (f.rule, f.count) for f in getattr(before, part)
+        )
 
 
 def _named(nodes: list[str]) -> Attempt:

@@ -40,7 +40,11 @@ def test_stamps_of_different_clocks_are_unordered() -> None:
 
 @pytest.mark.parametrize(
     ("month", "day", "near", "year"),
-    [(12, 31, "2027-01-01T00:10:00Z", 2026), (1, 1, "2026-12-31T23:50:00Z", 2027), (11, 3, "2026-11-03T02:00:00Z", 2026)],
+    [
+        (12, 31, "2027-01-01T00:10:00Z", 2026),
+        (1, 1, "2026-12-31T23:50:00Z", 2027),
+        (11, 3, "2026-11-03T02:00:00Z", 2026),
+    ],
 )
 def test_a_date_without_a_year_takes_the_one_next_to_the_attempt(month: int, day: int, near: str, year: int) -> None:
     stamp = civil(None, month, day, 23, 59, 0)
