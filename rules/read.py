@@ -7,6 +7,7 @@ because collectors stack them: a CRI stamp before a rank tag before an applicati
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from rules.stamp import MICRO, Stamp, boot, civil, epoch
 
@@ -103,7 +104,7 @@ def _klog(record: Record, m: re.Match[str]) -> bool | None:
 
 
 def _clf(record: Record, m: re.Match[str]) -> bool | None:
-    """"03/Nov/2026:02:11:04 +0000"."""
+    """ "03/Nov/2026:02:11:04 +0000"."""
     return _dated(record, civil(int(m[3]), _MONTHS[m[2]], int(m[1]), int(m[4]), int(m[5]), int(m[6]), None, m[7]))
 
 
@@ -142,7 +143,7 @@ def _program(record: Record, m: re.Match[str]) -> bool | None:
 
 
 def _slurm_host(record: Record, m: re.Match[str]) -> bool | None:
-    """"slurmstepd-gpu20-15: error:" says which node's stepd speaks."""
+    """ "slurmstepd-gpu20-15: error:" says which node's stepd speaks."""
     record.host = record.host or m[1]
     record.program = record.program or "slurmstepd"
     return None
@@ -168,9 +169,7 @@ _PREFIXES: list[tuple[re.Pattern[str], Taker]] = [
     (re.compile(r"(?:stdout|stderr) [FP] "), _drop),
     (re.compile(rf"({_MONTH}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:\.(\d{{1,9}}))? ({_HOST}|-) "), _bsd),
     (
-        re.compile(
-            rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({_MONTH}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d) (\d{{4}})\][ ]?"
-        ),
+        re.compile(rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({_MONTH}) +(\d{{1,2}}) (\d\d):(\d\d):(\d\d) (\d{{4}})\][ ]?"),
         _ctime,
     ),
     (re.compile(rf"\[({_MONTH}) +(\d{{1,2}}) (\d{{4}}) (\d\d):(\d\d):(\d\d)\][ ]?"), _fabric),
@@ -205,6 +204,13 @@ _PREFIXES: list[tuple[re.Pattern[str], Taker]] = [
 ]
 
 
+#: All of them in one, so that text without a prefix costs one look; the outer group says which one fits first.
+_ANY_PREFIX = re.compile("|".join(f"({pattern.pattern})" for pattern, _ in _PREFIXES))
+_BRANCH = dict(
+    zip(accumulate((1 + pattern.groups for pattern, _ in _PREFIXES[:-1]), initial=1), range(len(_PREFIXES)), strict=True)
+)
+
+
 def clean(line: str) -> str:
     """The line without colour codes, and of a redrawn progress bar only what was drawn last."""
     if "\x1b" in line:
@@ -219,7 +225,10 @@ def parse(line: str) -> Record:
     text = record.message
     position = 0
     for _ in range(_MAX_PREFIXES):
-        for pattern, take in _PREFIXES:
+        first = _ANY_PREFIX.match(text, position)
+        if first is None:
+            break
+        for pattern, take in _PREFIXES[_BRANCH[first.lastindex or 0] :]:
             match = pattern.match(text, position)
             if match is not None and match.end() > position and take(record, match) is not False:
                 position = match.end()
