@@ -53,7 +53,9 @@ def join_reports(source: Source, reports: Sequence[CollectorReport]) -> Collecto
     An error beside something obtained is `partial`: what was obtained counts, and so does the gap.
     """
     if not reports:
-        return CollectorReport(source=source, status=ReportStatus.NOT_CONFIGURED, reason="nothing was given for this source")
+        return CollectorReport(
+            source=source, status=ReportStatus.NOT_CONFIGURED, reason="nothing was given for this source"
+        )
     statuses = {r.status for r in reports}
     status = next(s for s in _WORST if s in statuses)
     if status is ReportStatus.ERROR and statuses & {ReportStatus.OK, ReportStatus.PARTIAL}:

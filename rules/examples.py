@@ -48,7 +48,9 @@ def run_file(ruleset: Ruleset, path: Path, raw: bytes) -> tuple[int, list[Failur
             failures.append(Failure(str(path), line_of(raw, "", example.name), f"test {example.name!r}: {problem}"))
     for incident in rule.incident:
         if problem := run_incident(ruleset, incident):
-            failures.append(Failure(str(path), line_of(raw, "", incident.name), f"incident {incident.name!r}: {problem}"))
+            failures.append(
+                Failure(str(path), line_of(raw, "", incident.name), f"incident {incident.name!r}: {problem}")
+            )
     return len(rule.test) + len(rule.incident), failures
 
 
@@ -90,7 +92,7 @@ def run_incident(ruleset: Ruleset, incident: IncidentExample) -> str:
         if key not in got:
             return f"expect.{key} is none of {', '.join(got)}"
         missing = set(wanted) - set(got[key]) if isinstance(wanted, list) else set()
-        if missing and key != "nodes" or (key == "nodes" or not isinstance(wanted, list)) and got[key] != wanted:
+        if (missing and key != "nodes") or ((key == "nodes" or not isinstance(wanted, list)) and got[key] != wanted):
             return f"{key} is {got[key]!r}, expected {wanted!r}"
     return ""
 

@@ -110,7 +110,11 @@ def _common(events: list[Event]) -> dict[str, str]:
 
 def _decoded(seen: Seen) -> dict[str, str]:
     fields = seen.sighting.fields
-    return {k: plain_text(v, 300) for k, v in sorted(fields.items()) if k not in _NOT_DECODED and v not in seen.sighting.locus.values()}
+    return {
+        k: plain_text(v, 300)
+        for k, v in sorted(fields.items())
+        if k not in _NOT_DECODED and v not in seen.sighting.locus.values()
+    }
 
 
 def _explained(entry: Entry) -> ExplainedBy | None:
@@ -118,7 +122,11 @@ def _explained(entry: Entry) -> ExplainedBy | None:
         return None
     rule = min((e.rule for e in entry.explainer.events), key=lambda r: r.id)
     return ExplainedBy(
-        finding=entry.explainer.id, rule=rule.id, title=rule.title, relation=entry.edge.relation, timing=entry.edge.timing
+        finding=entry.explainer.id,
+        rule=rule.id,
+        title=rule.title,
+        relation=entry.edge.relation,
+        timing=entry.edge.timing,
     )
 
 

@@ -26,7 +26,9 @@ def looks_like(path: Path) -> bool:
         head = file.read(_HEAD)
     if head[:1] == b"\x80" and b"pg_config" in head:
         return True
-    return head.lstrip()[:1] == b"{" and (b'"pg_config"' in head or b'"nccl_version"' in head and b'"entries"' in head)
+    return head.lstrip()[:1] == b"{" and (
+        b'"pg_config"' in head or (b'"nccl_version"' in head and b'"entries"' in head)
+    )
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -45,7 +47,16 @@ def load(path: Path) -> dict[str, Any]:
         data = _PlainUnpickler(io.BytesIO(raw)).load() if raw[:1] == b"\x80" else json.loads(raw)
     except Unreadable:
         raise
-    except (ValueError, RecursionError, EOFError, pickle.UnpicklingError, IndexError, KeyError, AttributeError, TypeError) as error:
+    except (
+        ValueError,
+        RecursionError,
+        EOFError,
+        pickle.UnpicklingError,
+        IndexError,
+        KeyError,
+        AttributeError,
+        TypeError,
+    ) as error:
         raise Unreadable(f"a damaged flight-recorder dump: {error}") from error
     if not isinstance(data, dict):
         raise Unreadable("a flight-recorder dump that is no mapping")

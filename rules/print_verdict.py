@@ -31,7 +31,9 @@ def print_verdict(verdict: Verdict, notes: list[str], out: IO[str] | None = None
 
 def render(verdict: Verdict, notes: list[str], paint: Paint) -> list[str]:
     """The lines of the print."""
-    colour = {Domain.AMBIGUOUS: "33", Domain.UNATTRIBUTED: "33", Domain.NO_FAILURE: "32"}.get(verdict.attributed_domain, "31")
+    colour = {Domain.AMBIGUOUS: "33", Domain.UNATTRIBUTED: "33", Domain.NO_FAILURE: "32"}.get(
+        verdict.attributed_domain, "31"
+    )
     lines = [paint("1", verdict.headline)]
     strength = f", {verdict.strength}" if verdict.strength else ""
     job = verdict.attempt.get("job_id", "unknown")

@@ -181,7 +181,9 @@ def _read_site(raw: bytes, path: Path) -> Site:
         raise RuleError(f"{path}:1: {error}") from error
     for kind in site.topology:
         if kind not in TOPOLOGY_KINDS:
-            raise RuleError(f"{path}:{line_of(raw, kind, kind)}: topology.{kind} is none of {', '.join(TOPOLOGY_KINDS)}")
+            raise RuleError(
+                f"{path}:{line_of(raw, kind, kind)}: topology.{kind} is none of {', '.join(TOPOLOGY_KINDS)}"
+            )
     return site
 
 

@@ -68,9 +68,7 @@ def order(a: Interval | None, b: Interval | None) -> Order:
     return Order.UNKNOWN
 
 
-_ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?(?:[.,](\d{1,9}))?[ ]?(Z|[+-]\d\d:?\d\d)?)?$"
-)
+_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?(?:[.,](\d{1,9}))?[ ]?(Z|[+-]\d\d:?\d\d)?)?$")
 _YEARLESS = re.compile(r"--(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?$")
 _BOOT = re.compile(r"boot:(\d{1,12})(?:\.(\d{1,9}))?$")
 
@@ -80,7 +78,9 @@ def parse_stamp(text: str) -> Stamp | None:
     text = text.strip()
     if match := _ISO.match(text):
         year, month, day, hour, minute, second, fraction, zone = match.groups()
-        return civil(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), fraction, zone)
+        return civil(
+            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), fraction, zone
+        )
     if match := _YEARLESS.match(text):
         month, day, hour, minute, second, fraction = match.groups()
         return civil(None, int(month), int(day), int(hour), int(minute), int(second), fraction, None)

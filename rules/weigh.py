@@ -85,7 +85,8 @@ class Graph:
             return not a.ranks or not b.ranks or bool(a.ranks & b.ranks)
         if relation is Relation.SWITCH:
             return a.nodes == b.nodes or any(
-                a.nodes & set(members) and b.nodes & set(members) for members in self.topology.get("switch", {}).values()
+                a.nodes & set(members) and b.nodes & set(members)
+                for members in self.topology.get("switch", {}).values()
             )
         if a.nodes and b.nodes and not a.nodes & b.nodes:
             return False
@@ -139,7 +140,10 @@ def weigh(graph: Graph) -> Weighed:
     circle = {i for i, e in enumerate(events) if e.rule.blamable and i not in reached and i not in roots}
     kept = sorted(roots | circle)
     reached = _reach(incoming, set(kept)) - set(kept)
-    demoted = {j: _best(events, [e for e in incoming[j] if e.source in reached or e.source in set(kept)]) for j in sorted(reached)}
+    demoted = {
+        j: _best(events, [e for e in incoming[j] if e.source in reached or e.source in set(kept)])
+        for j in sorted(reached)
+    }
     unexplained = [i for i in range(len(events)) if i not in demoted and i not in set(kept)]
     return Weighed(kept, demoted, unexplained)
 
