@@ -51,3 +51,7 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="inquest")
 def main() -> None:
     """Inquest says why a distributed training job failed, and how sure it is."""
+
+
+if __name__ == "__main__":
+    main()

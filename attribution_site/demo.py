@@ -15,11 +15,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
+import psycopg
+
 from attribution_site.embedded import EmbeddedError, Postgres, Valkey, adopt_orphans, follow_parent, following
 from attribution_site.supervise import Child, Supervisor, last_lines, say
 
 BASE = Path(__file__).resolve().parent.parent
 DATABASE = "inquest"
+OPEN_REQUESTS = "SELECT 1 FROM verdicts_attributionrequest WHERE state IN ('pending', 'running') LIMIT 1"
 
 
 class DemoError(RuntimeError):
@@ -186,9 +189,15 @@ class Demo:
         reach = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         if not self.supervisor.wait_for(lambda: answers(reach, port), 90):
             self.give_up("The web server does not answer.", child.log)
+        self.supervisor.wait_for(self.worked_off, 30)
         # Last, since the first page does not need it and two cores are soon full.
         self.child("beat", *CELERY, "beat")
         return f"http://[{reach}]:{port}/" if ":" in reach else f"http://{reach}:{port}/"
+
+    def worked_off(self) -> bool:
+        """Whether no attribution is waiting: the first page shall show the samples' verdicts."""
+        with psycopg.connect(self.environment["DATABASE_URL"], connect_timeout=5) as connection:
+            return connection.execute(OPEN_REQUESTS).fetchone() is None
 
     def run(self) -> None:
         """Start everything, say where it is, and keep it running."""

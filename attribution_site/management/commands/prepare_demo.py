@@ -1,17 +1,25 @@
-"""What a start of the demo needs from Django: tables, static files, accounts and samples. One process, one import."""
+"""What a start of the demo needs from Django: tables, static files, accounts, samples. One process, one import."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
-from django.core.management import BaseCommand, CommandParser, call_command
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import BaseCommand, CommandError, CommandParser, call_command
 
 from attribution_site.cli import main as inquest
+from verdicts.models import Attempt
 
 SAMPLES = settings.BASE_DIR / "verdicts" / "samples"
+
 # An account for each, in the group of its name.
 ACCOUNTS = ("operator", "reviewer")
 # Without characters that are mistaken for each other when read from a screen.
@@ -37,11 +45,32 @@ def accounts(*, renew: bool) -> dict[str, str]:
     return made
 
 
-def send_samples() -> None:
-    """Send the sample incidents as everybody sends incidents; what is stored already stays as it is."""
-    folders = sorted(str(file.parent) for file in SAMPLES.glob("*/attempt.json"))
-    if folders:
-        inquest.main(["ingest", *folders], standalone_mode=False)
+def collect_static() -> None:
+    """Collect the static files if any has changed since the last time: compressing them takes seconds."""
+    digest = hashlib.sha256()
+    for finder in get_finders():
+        for path, storage in sorted(finder.list([]), key=lambda found: found[0]):
+            stat = Path(storage.path(path)).stat()
+            digest.update(f"{path} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    mark = Path(settings.STATIC_ROOT) / ".collected"
+    if not mark.exists() or mark.read_text() != digest.hexdigest():
+        call_command("collectstatic", interactive=False, verbosity=0, ignore_patterns=["redoc*"])
+        mark.write_text(digest.hexdigest())
+
+
+def send_samples() -> int:
+    """Send the sample incidents that are not stored yet, by the command that everybody sends incidents with."""
+    folders = {json.loads(file.read_bytes())["job_id"]: str(file.parent) for file in SAMPLES.glob("*/attempt.json")}
+    known = set(Attempt.objects.filter(job_id__in=folders).values_list("job_id", flat=True))
+    missing = sorted(folder for job, folder in folders.items() if job not in known)
+    if missing:
+        try:
+            with redirect_stdout(sys.stderr):
+                inquest(["ingest", "--wait", "0", *missing])
+        except SystemExit as ended:
+            if ended.code:
+                raise CommandError("the sample incidents could not be stored") from ended
+    return len(missing)
 
 
 class Command(BaseCommand):
@@ -55,7 +84,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, new_passwords: bool, **options: Any) -> None:
         if not new_passwords:
             call_command("migrate", interactive=False, verbosity=0)
-            call_command("collectstatic", interactive=False, verbosity=0)
+            collect_static()
+            if sent := send_samples():
+                self.stdout.write(f"Loaded {sent} sample incidents.")
         made = accounts(renew=new_passwords)
         if made:
             self.stdout.write("Accounts, with passwords that are shown only now:")
@@ -63,5 +94,3 @@ class Command(BaseCommand):
             self.stdout.write(f"    {name:<9} {secret}")
         if not made:
             self.stdout.write(f"Accounts: {', '.join(ACCOUNTS)}. New passwords for them: make demo-passwords")
-        if not new_passwords:
-            send_samples()
