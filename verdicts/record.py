@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -43,6 +43,8 @@ from verdicts.storable import moment, storable, storable_text
 #: How long late evidence may gather before the attempt is attributed again by itself.
 LATE_EVIDENCE_DELAY = timedelta(seconds=3)
 SHORT = 255
+
+T = TypeVar("T")
 
 
 class BatchConflict(ValueError):
@@ -157,14 +159,12 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
     when they come later they replace what it said earlier. Raises InputError.
     """
     told: dict[tuple[str, str], list[GivenReport]] = {}
-    for index, report in enumerate(given):
+    for index, report in enumerate(map(_stored_form, given)):
         if len(report.collector) > SHORT:
             raise InputError(f"reports[{index}].collector: longer than {SHORT} characters")
-        told.setdefault((report.source.value, storable_text(report.collector)), []).append(report)
+        told.setdefault((report.source.value, report.collector), []).append(report)
     bodies = {
-        place: storable(
-            msgspec.to_builtins(join_reports(reports[0].source, reports) if len(reports) > 1 else reports[0])
-        )
+        place: msgspec.to_builtins(reports[0] if len(reports) == 1 else join_reports(reports[0].source, reports))
         for place, reports in told.items()
     }
     with transaction.atomic():
@@ -222,7 +222,7 @@ def record_review(
 def _fit(given: GivenAttempt) -> GivenAttempt:
     """The attempt with storable texts, checked for what the columns can hold. Raises InputError."""
     try:
-        given = checked(msgspec.convert(storable(msgspec.to_builtins(given)), GivenAttempt))
+        given = checked(_stored_form(given))
     except InputError as error:
         raise InputError(str(error).removeprefix("attempt: ")) from error
     for field in ("cluster", "workload", "account"):
@@ -234,6 +234,15 @@ def _fit(given: GivenAttempt) -> GivenAttempt:
     if given.restart_count > 2**31 - 1:
         raise InputError("restart_count: larger than any scheduler counts")
     return given
+
+
+def _stored_form(given: T) -> T:
+    """The same with storable texts, checked again: an escape is longer than what it stands for. Raises InputError."""
+    try:
+        return msgspec.convert(storable(msgspec.to_builtins(given)), type(given))
+    except msgspec.ValidationError as error:
+        message, _, field = str(error).partition(" - at `$")
+        raise InputError(f"{field.strip('.`')}: {message} (with its control characters spelled out)") from error
 
 
 def _columns(given: GivenAttempt, cluster: Cluster) -> dict[str, Any]:
@@ -301,14 +310,15 @@ def _timeless(report: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _observation_row(attempt_id: UUID, given: GivenObservation) -> Observation:
     """The row of an observation; its digest is taken after escaping, so that a repeat finds it."""
+    # An escape is longer than what it stands for; a name made of control characters is cut, not refused.
     given = msgspec.structs.replace(
         given,
         body=storable_text(given.body),
-        ref=storable_text(given.ref),
-        node=storable_text(given.node),
-        collector=storable_text(given.collector),
-        timestamp=storable_text(given.timestamp) if given.timestamp else None,
-        observed_timestamp=storable_text(given.observed_timestamp) if given.observed_timestamp else None,
+        ref=storable_text(given.ref)[:1024],
+        node=storable_text(given.node)[:SHORT],
+        collector=storable_text(given.collector)[:SHORT],
+        timestamp=storable_text(given.timestamp)[:64] if given.timestamp else None,
+        observed_timestamp=storable_text(given.observed_timestamp)[:64] if given.observed_timestamp else None,
         attributes=storable(given.attributes),
     )
     return Observation(

@@ -156,6 +156,18 @@ def test_the_time_that_reading_took_is_no_news() -> None:
     assert record.record_reports(attempt.pk, [a_report(seconds=0.2)]) == 0
 
 
+def test_names_made_of_control_characters_do_not_break_the_store() -> None:
+    attempt, _ = record.record_attempt(an_attempt())
+    record.add_observations(
+        attempt.pk, [an_observation(1, node="\x00" * 255, ref="\x00" * 1024, timestamp="\x00" * 64)]
+    )
+    assert len(load_evidence(attempt.pk).observations) == 1
+    with pytest.raises(InputError, match="reason"):
+        record.record_attempt(an_attempt(reason="\x00" * 4096))
+    with pytest.raises(InputError, match="reason"):
+        record.record_reports(attempt.pk, [a_report(reason="\x00" * 4096)])
+
+
 def test_a_full_source_refuses_more_says_so_and_leaves_room_to_others(settings: pytest.FixtureRequest) -> None:
     settings.INQUEST_MAX_OBSERVATIONS = 3
     attempt, _ = record.record_attempt(an_attempt())
