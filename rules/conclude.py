@@ -87,9 +87,12 @@ def _sort_out(case: Case) -> tuple[list[Event], list[tuple[Event, str]]]:
     """Events that take part in the weighing, and those kept aside with the reason."""
     edges = window(case)
     eligible, aside = [], []
+    everything = Graph(case.events, case.ruleset.defaults, case.topology)
     for event in case.events:
         if reason := _aside(case, event, edges):
             aside.append((event, reason))
+        elif event.rule.blamable and (against := everything.refuted(event)):
+            aside.append((event, f"contradicted: {against.rule.title}"))
         else:
             eligible.append(event)
     return eligible, aside

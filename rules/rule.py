@@ -109,6 +109,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     locus: LocusFrom = LocusFrom()
     explains: list[Explains] = []
     confirms: list[Explains] = []
+    refutes: list[Explains] = []  # what cannot be true where this was seen
     test: list[Example] = []
     incident: list[IncidentExample] = []
 
@@ -148,12 +149,12 @@ def _problems(rule: Rule) -> list[tuple[str, str]]:
     found = []
     if rule.blamable and rule.domain not in CAUSAL_DOMAINS:
         found.append((f"a rule with role {rule.role} needs a domain that can be blamed, not {rule.domain}", "role"))
-    for key, text in [("lag", rule.lag), *(("within", entry.within) for entry in [*rule.explains, *rule.confirms])]:
+    for key, text in [("lag", rule.lag), *(("within", entry.within) for entry in [*rule.explains, *rule.confirms, *rule.refutes])]:
         try:
             duration(text or "0s")
         except ValueError as error:
             found.append((f"{key}: {error}", text))
-    for entry in [*rule.explains, *rule.confirms]:
+    for entry in [*rule.explains, *rule.confirms, *rule.refutes]:
         for target in entry.symptoms:
             if target.startswith("@") and target[1:] not in {str(group) for group in Group}:
                 found.append((f"{target!r} is none of the groups {', '.join('@' + str(g) for g in Group)}", target))

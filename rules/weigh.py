@@ -75,6 +75,14 @@ class Graph:
             return forward
         return None
 
+    def refuted(self, event: Event) -> Event | None:
+        """Another event that says the first cannot be true where it was seen, or None."""
+        for other in self.events:
+            for entry in other.rule.refutes:
+                if any(targets(pattern, event.rule) for pattern in entry.symptoms) and self._related(entry.on, other, event):
+                    return other
+        return None
+
     def _related(self, relation: Relation, a: Event, b: Event) -> bool:
         """Whether the two places stand in the relation; a place that is not known is not held against it."""
         if relation is Relation.JOB:
