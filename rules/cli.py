@@ -23,7 +23,12 @@ def layer_roots(site: str | None) -> list[Path]:
 @click.option("--site", type=click.Path(), help="A directory of site rules over the shipped ones.")
 @click.option("--proof", is_flag=True, help="Print the whole chain from evidence to verdict.")
 def explain(
-    paths: tuple[Path, ...], as_json: bool, given: tuple[str, ...], placed: tuple[str, ...], site: str | None, proof: bool
+    paths: tuple[Path, ...],
+    as_json: bool,
+    given: tuple[str, ...],
+    placed: tuple[str, ...],
+    site: str | None,
+    proof: bool,
 ) -> None:
     """Say why a job failed, from an incident folder or from loose log files.
 
@@ -66,7 +71,7 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     return left, right
 
 
-def _source(kind: str):  # noqa: ANN202
+def _source(kind: str):
     from rules.attempt import InputError
     from rules.words import Source
 
@@ -118,7 +123,7 @@ def rules_lint(site: str | None, only: tuple[str, ...]) -> None:
     sys.exit(1 if problems else 0)
 
 
-def _load(site: str | None):  # noqa: ANN202
+def _load(site: str | None):
     try:
         return load_ruleset(site)
     except (RuleError, ValueError) as error:

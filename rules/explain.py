@@ -185,6 +185,7 @@ def missing(case: Case, domain: Domain, interesting: list[Finding]) -> list[str]
     if symptoms:
         seen = "; ".join(f.title + where(f) for f in symptoms[:2])
         out.append(f"what was seen ({seen}) is only ever a consequence")
+    out += [f"{f.title}, but {f.why}" for f in interesting if f.why.startswith("contradicted")][:2]
     gaps = [s for s in (Source.APPLOG, Source.SYSLOG, Source.SCHEDULER) if not case.covered(s)]
     if case.covered(Source.KUBERNETES):
         gaps = [s for s in gaps if s is not Source.SCHEDULER]

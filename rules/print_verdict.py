@@ -6,7 +6,7 @@ from typing import IO
 
 from rules.explain import SOURCE_NAMES, STATE_WORDS, STATUS_WORDS, where
 from rules.verdict import Finding, Verdict
-from rules.words import Domain, ReportStatus, Source
+from rules.words import Domain, ReportStatus, Role, Source
 
 WIDTH = 100
 
@@ -58,6 +58,8 @@ def render(verdict: Verdict, notes: list[str], paint: Paint) -> list[str]:
     if unexplained and not verdict.causes:
         lines.append("  Seen, and only ever consequences:")
         lines += [_cut(f"    {f.count} × {f.title}{where(f)}: {_place(f)}") for f in unexplained[:3]]
+    for finding in [f for f in verdict.interesting if f.role in (Role.CAUSE, Role.EITHER)][:3]:
+        lines.append(_cut(f"  Not blamed: {finding.title}{where(finding)} ({_place(finding)}): {finding.why}", 200))
     if near := [u for u in verdict.unrecognised if u.near_end]:
         lines.append(_cut(f"  Not recognised near the end: {near[0].example.text.strip()} ({near[0].example.ref})"))
     gaps = [r for r in verdict.coverage if r.status is not ReportStatus.OK and r.source in _NAMED]

@@ -211,6 +211,10 @@ _BRANCH = dict(
 )
 
 
+#: A time that the message itself states: "*** STEP 1.0 ON n1 CANCELLED AT 2024-04-20T09:09:37 DUE TO …".
+_INSIDE = re.compile(rf" AT {_T}(?= |$)")
+
+
 def clean(line: str) -> str:
     """The line without colour codes, and of a redrawn progress bar only what was drawn last."""
     if "\x1b" in line:
@@ -236,4 +240,6 @@ def parse(line: str) -> Record:
         else:
             break
     record.message = text[position:].lstrip(" \t") if position else text
+    if record.stamp is None and (inside := _INSIDE.search(record.message)):
+        _iso(record, inside)
     return record

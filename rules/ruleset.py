@@ -24,7 +24,7 @@ CATALOGUE = Path(__file__).parent / "catalogue"
 SITE_FILE = "site.toml"
 DEFAULTS_FILE = "defaults.toml"
 #: Part of the cache key: raised when the shape of what is cached changes.
-CACHE_VERSION = "1"
+CACHE_VERSION = "2"
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -27,6 +27,9 @@ _TAIL = re.compile(
 MAX_BEFORE = 49_152
 #: Lines that look like errors: what no rule claims of them becomes "unrecognised".
 SUSPICIOUS = (
+    r"(?i)(?:\b(?:error|fatal|panic|exception|failure|critical)\b[ \t]*[:\]=!(]|\bfailed (?:to|with)\b|\bfatal error\b"
+    r"|\babort(?:ed|ing)\b|\bpanic\b|\bcorrupt(?:ed|ion)\b|\bsegfault\b|\bcore dumped\b)"
+)
     r"(?i)\b(?:error|fatal|fail(?:ed|ure)|exception|panic|abort(?:ed|ing)|critical|segfault|corrupt(?:ed|ion)?)\b"
 )
 
