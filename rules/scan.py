@@ -30,8 +30,6 @@ SUSPICIOUS = (
     r"(?i)(?:\b(?:error|fatal|panic|exception|failure|critical)\b[ \t]*[:\]=!(]|\bfailed (?:to|with)\b|\bfatal error\b"
     r"|\babort(?:ed|ing)\b|\bpanic\b|\bcorrupt(?:ed|ion)\b|\bsegfault\b|\bcore dumped\b)"
 )
-    r"(?i)\b(?:error|fatal|fail(?:ed|ure)|exception|panic|abort(?:ed|ing)|critical|segfault|corrupt(?:ed|ion)?)\b"
-)
 
 
 def prefilter(pattern: str) -> str:
