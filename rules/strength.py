@@ -146,7 +146,8 @@ def _not_before(events: Sequence[Event], index: int) -> str:
         sequence = event_order(event, other)
         if sequence is Order.AFTER:
             return "an error of the workload came before it"
-        if sequence is Order.UNKNOWN:
+        # A scheduler that ends a job is followed by its errors at once: only an earlier one speaks against it.
+        if sequence is Order.UNKNOWN and Group.SCHEDULER_END not in event.rule.groups:
             return "whether it came before the workload's errors is not known"
     return ""
 
