@@ -70,6 +70,7 @@ class Coverage:
     collected: int
     total: int
     missing: list[str] = field(default_factory=list)
+    shared_reason: str = ""  # why sources were not collected, where it is one reason for all: said once
 
 
 def stamp_kind(stamp: str | None) -> str:
@@ -190,16 +191,15 @@ def evidence_lines(body: Body, *, node: str = "", rank: int | None = None) -> Li
 def coverage(reports: Iterable[Body] | None) -> Coverage:
     """The collector reports counted: how many sources were seen, and which were not."""
     cells = list(reports or ())
-    missing = [
-        wording.SOURCES_IN_TEXT.get(cell["source"], cell["source"])
-        for cell in cells
-        if cell.get("status") not in SEEN_WHOLE
-    ]
+    unseen = [str(cell["source"]) for cell in cells if cell.get("status") not in SEEN_WHOLE]
+    missing = [wording.SOURCES_IN_TEXT.get(source, source) for source in unseen]
+    absent = {str(cell.get("reason") or "") for cell in cells if cell.get("status") == ReportStatus.NOT_CONFIGURED}
     return Coverage(
         cells=cells,
         collected=len(cells) - len(missing),
         total=len(cells),
         missing=missing,
+        shared_reason=absent.pop() if len(absent) == 1 else "",
     )
 
 
@@ -319,9 +319,9 @@ def jumps(body: Body) -> list[tuple[str, str]]:
         ("tests", "Tests", body.get("discriminating_tests")),
         ("missing", "Not there", body.get("missing")),
         ("advice", "What to do", advice.get("now") or advice.get("later")),
-        ("overturn", "What would overturn it", body.get("overturned_by")),
+        ("overturn", "Overturned by", body.get("overturned_by")),
         ("demoted", "Explained symptoms", body.get("demoted")),
-        ("interesting", "Kept, not blamed", body.get("interesting")),
+        ("interesting", "Kept", body.get("interesting")),
         ("unrecognised", "Unknown errors", body.get("unrecognised")),
         ("lines-title", "Evidence", True),
         ("reviews", "Reviews", True),

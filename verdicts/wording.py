@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from rules.words import Domain, ReportStatus, Source, State, Strength
+from rules.words import Domain, Relation, ReportStatus, Source, State, Strength
 from verdicts.choices import FindingStatus, Label
 
 
@@ -61,7 +61,8 @@ STRENGTH_RULES: dict[str, str] = {
         "the clocks can be off, and no missing source whose rules could have overturned it."
     ),
     Strength.MODERATE: "Moderate: direct evidence, but its order or the coverage leaves room for another cause.",
-    Strength.WEAK: "Weak: inferred from a pattern of consequences; no line states the cause itself.",
+    Strength.WEAK: "Weak: inferred from consequences, or seen directly with so much left open that another cause "
+    "may be behind it.",
 }
 
 SOURCES: dict[str, str] = {
@@ -104,11 +105,11 @@ REPORT_STATUSES_IN_TEXT: dict[str, str] = {
     ReportStatus.NOT_CONFIGURED: "not collected",
 }
 
-FINDING_STATUSES: dict[str, Look] = {
-    FindingStatus.CAUSE: Look("cause", "red", "target"),
-    FindingStatus.CANDIDATE: Look("candidate", "amber open", "several"),
-    FindingStatus.DEMOTED: Look("demoted", "", "down"),
-    FindingStatus.INTERESTING: Look("kept", "dotted"),
+FINDING_STATUSES: dict[str, str] = {
+    FindingStatus.CAUSE: "cause",
+    FindingStatus.CANDIDATE: "candidate",
+    FindingStatus.DEMOTED: "explained",
+    FindingStatus.INTERESTING: "kept",
 }
 
 LABELS: dict[str, Look] = {
@@ -118,13 +119,13 @@ LABELS: dict[str, Look] = {
 }
 
 RELATIONS: dict[str, str] = {
-    "job": "in the same job",
-    "node": "on the same node",
-    "gpu": "on the same GPU",
-    "rank": "on the same rank",
-    "link": "on the same link",
-    "peer": "names its node as the peer",
-    "switch": "behind the same switch",
+    Relation.JOB: "in the same job",
+    Relation.NODE: "on the same node",
+    Relation.GPU: "on the same GPU",
+    Relation.RANK: "on the same rank",
+    Relation.LINK: "on the same link",
+    Relation.PEER: "on the node that it names as its peer",
+    Relation.SWITCH: "behind the same switch",
 }
 
 

@@ -93,6 +93,17 @@ def test_an_ended_session_leads_a_partial_update_to_the_login_page(client: Clien
     assert response["HX-Redirect"] == "/accounts/login/?next=/verdicts/%3Fdomain%3Dstorage"
 
 
+def test_a_password_is_changed_on_a_page_that_says_what_is_wrong(as_: Visitor) -> None:
+    client = as_("viewer")
+    new = "another long pass phrase"
+    page = client.post("/accounts/password/", {"old_password": "guess", "new_password1": new, "new_password2": "other"})
+    assert "incorrectly" in text_of(page)
+    assert "match" in text_of(page)
+    said = {"old_password": "a long pass phrase", "new_password1": new, "new_password2": new}
+    assert client.post("/accounts/password/", said)["Location"] == "/accounts/login/"
+    assert client.login(username="viewer", password=new)
+
+
 # --- The list -----------------------------------------------------------------------------------
 
 
@@ -245,7 +256,7 @@ def test_the_page_answers_what_where_how_sure_why_not_the_others_and_what_to_do(
         "so the switch side is not excluded",
         "Strong: direct evidence on a named place",
         "gpu-017 · GPU 0000:65:00 · link 5 · rank 17",
-        "after 7 hours, 8 minutes",
+        "after 7 h 8 min",
         "1 of 1, current",
         "5d0c8f6e5d0c",
         # coverage, beside the sentence
@@ -257,11 +268,11 @@ def test_the_page_answers_what_where_how_sure_why_not_the_others_and_what_to_do(
         # the cause, its line and what it means
         "syslog/gpu-017.log:1204",
         "NETIR_LINK_DOWN Nonfatal",
-        "signal integrity, not fatal to the GPU",
+        "Decoded: signal integrity, not fatal to the GPU.",
         # what it explains
         "A collective did not finish in time",
-        "explained by An NVLink went down f1 · by rule nvlink.xid-149-link-down",
-        "names its node as the peer; 5.0 s later",
+        "Explained by An NVLink went down (f1) in the same job, 602.5 s later by rule nvlink.xid-149-link-down",
+        "on the node that it names as its peer, 5.0 s later",
         "order not known: the line prints no time",
         # and the rest
         "Restart without gpu-017.",

@@ -30,9 +30,9 @@ def state_look(word: str) -> wording.Look:
 
 
 @register.filter
-def finding_look(word: str) -> wording.Look:
-    """The chip of what a verdict made of a finding."""
-    return wording.FINDING_STATUSES.get(word) or wording.Look(wording.plain(word))
+def finding_word(word: str) -> str:
+    """What a verdict made of a finding."""
+    return wording.FINDING_STATUSES.get(word) or wording.plain(word)
 
 
 @register.filter
@@ -133,6 +133,18 @@ def moment_lines(value: datetime) -> SafeString:
         format_date(at, "H:i:s"),
         "+00:00",
     )
+
+
+@register.filter
+def lasting(start: datetime, end: datetime) -> str:
+    """The time between two moments in its two largest units: "2 h 17 min", "53 s"."""
+    seconds = int((end - start).total_seconds())
+    if seconds < 0:
+        return "an end before the start"
+    parts = [(seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s")]
+    while len(parts) > 1 and not parts[0][0]:
+        parts.pop(0)
+    return " ".join(f"{number} {unit}" for number, unit in parts[:2] if number) or "0 s"
 
 
 @register.filter
