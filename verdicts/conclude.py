@@ -15,12 +15,10 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from celery import current_app
 from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 from django.db.models import Max
 from django.db.models.functions import Now
-from kombu.exceptions import OperationalError as BrokerError
 
 from rules.engine import attribute
 from rules.ruleset import Ruleset, load_ruleset
@@ -33,10 +31,9 @@ from verdicts.lease import Kept, Lease, LeaseLost, take
 from verdicts.models import Attempt, AttributionRequest, Verdict
 from verdicts.storable import storable_text
 from verdicts.verdict_rows import write_verdict
+from verdicts.waking import wake
 
 log = logging.getLogger(__name__)
-
-TASK = "verdicts.attribute"
 
 
 @cache
@@ -72,19 +69,8 @@ def request_attribution(
         AttributionRequest.objects.filter(pk=request.pk, due_at__gt=Now()).update(due_at=Now())
     request.refresh_from_db()
     if not delay:
-        transaction.on_commit(lambda: wake(request.pk))
+        transaction.on_commit(lambda: wake([request.pk]))
     return request
-
-
-def wake(request_id: UUID) -> bool:
-    """Tell a worker of a request. A broker that is down is logged and left to the sweep: the row is what counts."""
-    try:
-        current_app.send_task(TASK, args=[str(request_id)], retry=False)
-    except (BrokerError, OSError) as error:
-        log.warning("broker not reached, request %s waits for the sweep: %s", request_id, error)
-        return False
-    AttributionRequest.objects.filter(pk=request_id).update(sent_at=Now())
-    return True
 
 
 def sweep() -> int:
@@ -93,12 +79,8 @@ def sweep() -> int:
     Any number of sweeps may run at once.
     """
     unheard = AttributionRequest.objects.unheard(Now(), Now() - limits.RESEND_AFTER)
-    sent = 0
-    for request_id in unheard.values_list("pk", flat=True)[: limits.SWEEP_SIZE]:
-        if not wake(request_id):
-            break
-        sent += 1
-    return sent
+    ids = list(unheard.values_list("pk", flat=True)[: limits.SWEEP_SIZE])
+    return wake(ids) if ids else 0
 
 
 def attribute_now(request_id: UUID, *, owner: str = "") -> Verdict | None:
@@ -183,7 +165,7 @@ def _finish(lease: Lease, concluded: EngineVerdict, ruleset: Ruleset, generation
             verdict=verdict,
             error="",
         )
-        transaction.on_commit(lambda: wake(lease.request))
+        transaction.on_commit(lambda: wake([lease.request]))
     else:
         mine.update(
             state=RequestState.DONE.value,

@@ -4,10 +4,10 @@ from uuid import UUID
 
 from celery import shared_task
 
-from verdicts import conclude
+from verdicts import conclude, waking
 
 
-@shared_task(name=conclude.TASK, acks_late=True, reject_on_worker_lost=True, ignore_result=True)
+@shared_task(name=waking.TASK, acks_late=True, reject_on_worker_lost=True, ignore_result=True)
 def attribute(request_id: str) -> None:
     """Work off one attribution request."""
     conclude.attribute_now(UUID(request_id))

@@ -11,7 +11,7 @@ from rules.observation import Observation
 from rules.ruleset import Ruleset
 from rules.verdict import Verdict
 from tests.verdicts.builders import a_ruleset, a_user, an_engine_verdict, headlined
-from verdicts import conclude
+from verdicts import conclude, waking
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         assert name == "verdicts.attribute"
         woken.append(args[0])
 
-    monkeypatch.setattr(conclude.current_app, "send_task", send_task)
+    monkeypatch.setattr(waking.current_app, "send_task", send_task)
     return woken
 
 

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError as BrokerError
 
 from tests.verdicts.builders import an_attempt, an_engine_verdict, an_observation
-from verdicts import conclude, lease, limits, record
+from verdicts import conclude, lease, limits, record, waking
 from verdicts.choices import Mode, RequestState
 from verdicts.models import Attempt, AttributionRequest, Verdict
 
@@ -224,13 +224,13 @@ def test_a_broker_that_is_down_does_not_fail_the_asking(
     def refuses(*args: Any, **more: Any) -> None:
         raise BrokerError("connection refused")
 
-    monkeypatch.setattr(conclude.current_app, "send_task", refuses)
+    monkeypatch.setattr(waking.current_app, "send_task", refuses)
     with django_capture_on_commit_callbacks(execute=True):
         request = _asked()
     request.refresh_from_db()
     assert (request.state, request.sent_at) == (RequestState.PENDING, None)
     woken: list[Any] = []
-    monkeypatch.setattr(conclude.current_app, "send_task", lambda _name, args, **_more: woken.append(args))
+    monkeypatch.setattr(waking.current_app, "send_task", lambda _name, args, **_more: woken.append(args))
     assert conclude.sweep() == 1
     assert woken == [[str(request.pk)]]
 

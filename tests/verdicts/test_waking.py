@@ -1,0 +1,43 @@
+"""Brokers that are away or hang: soon over, and never an error."""
+
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from celery import current_app
+
+from verdicts import waking
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of a server that takes connections and never says anything."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+        yield listener.getsockname()[1]
+
+
+def _wake(monkeypatch: pytest.MonkeyPatch, url: str) -> tuple[int, float]:
+    monkeypatch.setattr(current_app.conf, "broker_url", url)
+    monkeypatch.setattr(current_app.conf, "broker_write_url", url)
+    began = time.monotonic()
+    return waking.wake([uuid.uuid4(), uuid.uuid4()]), time.monotonic() - began
+
+
+@pytest.mark.parametrize("scheme", ["redis", "amqp"])
+def test_a_broker_that_is_down_is_left_to_the_sweep(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        sent, seconds = _wake(monkeypatch, f"{scheme}://127.0.0.1:{unused.getsockname()[1]}")
+    assert sent == 0
+    assert seconds < 5 * waking.PATIENCE
+
+
+@pytest.mark.parametrize("scheme", ["redis", "amqp"])
+def test_a_broker_that_hangs_is_left_to_the_sweep(monkeypatch: pytest.MonkeyPatch, silent: int, scheme: str) -> None:
+    sent, seconds = _wake(monkeypatch, f"{scheme}://127.0.0.1:{silent}")
+    assert sent == 0
+    assert seconds < 5 * waking.PATIENCE
