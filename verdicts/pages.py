@@ -35,6 +35,8 @@ from verdicts.record import record_review
 MOST_VERSIONS = 12
 MOST_SIBLINGS = 8
 MOST_WAITING = 5
+#: Findings of one section that are shown before being asked for all of them.
+MOST_FINDINGS = 40
 
 View = Callable[..., HttpResponse]
 
@@ -133,6 +135,8 @@ def _detail(request: Request, verdict_id: UUID, review_form: ReviewForm | None =
         "coverage": presentation.coverage(body.get("coverage")),
         "blind_spots": presentation.blind_spots(body),
         "history": presentation.versions(history)[:MOST_VERSIONS],
+        "most": MOST_FINDINGS,
+        "shown": ":" if request.GET.get("all") else f":{MOST_FINDINGS}",
         "jumps": presentation.jumps(body),
         "current": next((version for version in history if version.is_current), None),
         "siblings": _siblings(attempt),

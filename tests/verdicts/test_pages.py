@@ -340,6 +340,21 @@ def test_evidence_is_one_list_in_order_with_a_filter(as_: Visitor) -> None:
     assert client.get(page_of(verdict), {"line_rank": "²"}).context["lines"].matching == 5
 
 
+def test_a_very_long_verdict_is_cut_and_says_so(as_: Visitor) -> None:
+    many = [finding(f"f{number}", "a.b", f"Symptom {number}", why="a state") for number in range(1, 101)]
+    nodes = [{"name": f"gpu-{number:03d}", "gpus": [], "ranks": [], "links": []} for number in range(100)]
+    verdict = a_verdict(an_attempt("1"), body(interesting=many, affected_nodes=nodes))
+    client = as_("viewer")
+    page = client.get(page_of(verdict))
+    assert "The first 40 of 100 are shown." in text_of(page)
+    assert "Symptom 41" not in text_of(page)
+    assert "and 76 more" in text_of(page)
+    assert "gpu-099" in text_of(page)
+    whole = client.get(page_of(verdict), {"all": "1"})
+    assert "Symptom 100" in text_of(whole)
+    assert "are shown" not in text_of(whole)
+
+
 HOSTILE = '<script>alert(1)</script><img src=x onerror=alert(2)>" onmouseover="x\' &amp; \x1b[31m\u202egnp.exe\x07'
 
 
