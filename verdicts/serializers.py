@@ -21,6 +21,7 @@ from verdicts.models import (
     RulesetVersion,
     Verdict,
 )
+from verdicts.presentation import differences
 
 
 class ClusterSerializer(serializers.ModelSerializer[Cluster]):
@@ -192,10 +193,19 @@ class VerdictRowSerializer(serializers.ModelSerializer[Verdict]):
 class VerdictSerializer(VerdictRowSerializer):
     """A verdict with its body. `body_sha256` is over the canonical bytes, which `/verdicts/{id}/body` returns."""
 
+    changes = serializers.SerializerMethodField()
     body = serializers.SerializerMethodField()
 
     class Meta(VerdictRowSerializer.Meta):
-        fields = [*VerdictRowSerializer.Meta.fields, "body"]
+        fields = [*VerdictRowSerializer.Meta.fields, "changes", "body"]
+
+    @extend_schema_field({"type": "array", "items": {"type": "string"}})
+    def get_changes(self, verdict: Verdict) -> list[str]:
+        """What differs from the verdict that it superseded, in sentences; empty for the first one."""
+        if verdict.number == 1:
+            return []
+        earlier = Verdict.objects.filter(attempt_id=verdict.attempt_id, number=verdict.number - 1).only("body").first()
+        return differences(earlier.body, verdict.body) if earlier else []
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_body(self, verdict: Verdict) -> Any:

@@ -11,7 +11,8 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
-from tests.verdicts.builders import a_report, an_attempt, an_observation
+from rules.words import Domain
+from tests.verdicts.builders import a_report, an_attempt, an_engine_verdict, an_observation
 from verdicts import conclude, limits, record
 from verdicts.choices import Mode
 from verdicts.models import Attempt, Observation, Review, Verdict
@@ -93,6 +94,21 @@ def test_history_is_kept_and_the_list_has_what_stands(client_of: Clients, engine
     assert [row["id"] for row in client.get("/api/v1/verdicts").json()["results"]] == [str(newer.pk)]
     assert client.get("/api/v1/verdicts?superseded=true").json()["count"] == 2
     assert client.get(f"/api/v1/verdicts/{verdict.pk}").json()["superseded_at"] is not None
+
+
+def test_a_verdict_says_what_changed_since_the_one_before(client_of: Clients, engine: Any) -> None:
+    verdict = _judged()
+    engine.append(
+        lambda given, *_rest, mode: an_engine_verdict(
+            given, attributed_domain=Domain.UNATTRIBUTED, strength=None, causes=[], affected_nodes=[], mode=mode
+        )
+    )
+    newer = conclude.attribute_now(conclude.request_attribution(verdict.attempt_id, Mode.SLOW).pk)
+    assert newer is not None
+    client = client_of("viewer")
+    assert client.get(f"/api/v1/verdicts/{verdict.pk}").json()["changes"] == []
+    changes = client.get(f"/api/v1/verdicts/{newer.pk}").json()["changes"]
+    assert any(change.startswith("Domain: ") for change in changes)
 
 
 @pytest.mark.parametrize(
