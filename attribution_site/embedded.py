@@ -187,9 +187,12 @@ class Postgres:
             SHELTER.mkdir(mode=0o755, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=SHELTER) as unfinished:
                 Path(unfinished).chmod(0o755)
-                shutil.copytree(wheel, Path(unfinished) / "copy", symlinks=True)
+                # The programs look for the wheel's libraries where they lie in relation to them.
+                package = wheel.parent
+                for part in (wheel, package.with_name(f"{package.name}.libs")):
+                    shutil.copytree(part, Path(unfinished) / "copy" / part.relative_to(package.parent), symlinks=True)
                 _rename_once(Path(unfinished) / "copy", copy)
-        return copy
+        return copy / wheel.relative_to(wheel.parent.parent)
 
     def _data(self) -> Path:
         here = self.home / "pg"
