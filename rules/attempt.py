@@ -1,6 +1,7 @@
 """The attempt: what `attempt.json` says about one execution of a workload."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -101,7 +102,7 @@ def checked(attempt: Attempt, *, name: str = "attempt") -> Attempt:
         if not rank.isdigit():
             raise InputError(f"{name}: ranks.{rank}: a rank is a whole number from 0")
     try:
-        nodes = [node for entry in attempt.nodes for node in expand_hostlist(entry)]
+        nodes = expand_hostlist(",".join(attempt.nodes))
     except ValueError as error:
         raise InputError(f"{name}: nodes: {error}") from error
     return msgspec.structs.replace(attempt, nodes=sorted(set(nodes), key=natural))
@@ -135,24 +136,25 @@ def expand_hostlist(text: str) -> list[str]:
     """Expand a Slurm host list ("gpu-[01-03,7],login1") into names. Raises ValueError when it is malformed."""
     names: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
-        names.extend(_expand(part.strip()))
-        if len(names) > MAX_NODES:
-            raise ValueError(f"{text[:80]!r} stands for more than {MAX_NODES} nodes")
+        for name in _expand(part.strip()):
+            names.append(name)
+            if len(names) > MAX_NODES:
+                raise ValueError(f"{text[:80]!r} stands for more than {MAX_NODES} nodes")
     return names
 
 
-def _expand(part: str) -> list[str]:
+def _expand(part: str) -> Iterator[str]:
     if "[" not in part and "]" not in part:
-        return [part]
+        yield part
+        return
     match = _BRACKET.match(part)
     if match is None:
         raise ValueError(f"{part[:80]!r} is not a host list")
     head, ranges, tail = match.groups()
-    names = []
     for piece in ranges.split(","):
         low, _, high = piece.partition("-")
         high = high or low
-        if not (low.isdigit() and high.isdigit()) or int(high) < int(low) or int(high) - int(low) > MAX_NODES:
+        if not (low.isdigit() and high.isdigit()) or int(high) < int(low):
             raise ValueError(f"{piece!r} in {part[:80]!r} is not a range")
-        names += [f"{head}{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
-    return [name for start in names for name in _expand(start + tail)]
+        for number in range(int(low), int(high) + 1):
+            yield from _expand(f"{head}{number:0{len(low)}d}{tail}")

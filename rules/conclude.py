@@ -8,7 +8,7 @@ from rules.case import Case
 from rules.events import Event
 from rules.findings import Entry
 from rules.stamp import Interval
-from rules.strength import could_explain, doubts_of, outside, speaks_of, strength, suspects_node, window
+from rules.strength import could_explain, doubts_of, outside, speaks_of, stale, strength, suspects_node, window
 from rules.verdict import (
     AffectedNode,
     BlindSpot,
@@ -88,9 +88,12 @@ def _sort_out(case: Case) -> tuple[list[Event], list[tuple[Event, str]]]:
     edges = window(case)
     eligible, aside = [], []
     everything = Graph(case.events, case.ruleset.defaults, case.topology)
+    old = set() if any(edges) else stale(case.events)
     for event in case.events:
         if reason := _aside(case, event, edges):
             aside.append((event, reason))
+        elif id(event) in old:
+            aside.append((event, "long before the last fault that was seen"))
         elif event.rule.blamable and (against := everything.refuted(event)):
             aside.append((event, f"contradicted: {against.rule.title}"))
         else:

@@ -100,6 +100,8 @@ def event_order(a: Event, b: Event) -> Order:
     by_time = order(a.when, b.when)
     if by_time is not Order.UNKNOWN:
         return by_time
+    if a.rule.lag or b.rule.lag:
+        return Order.UNKNOWN  # a message that trails its fault says nothing by its place in a file
     x, y = a.first, b.first
     if x.file and x.file == y.file and x.line and y.line and x.line != y.line:
         return Order.BEFORE if x.line < y.line else Order.AFTER

@@ -80,12 +80,12 @@ def chunks(path: Path) -> Iterator[bytes]:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether the beginning of a file is no text: NUL bytes, or mostly control characters."""
+    """Whether the beginning of a file is no text: NUL bytes, or many control characters."""
     if not head:
         return False
     control = sum(1 for b in head if b < 9 or 13 < b < 27 or 27 < b < 32)
     nul = head.count(0)
-    return nul > len(head) // 50 or control > len(head) // 4
+    return nul > len(head) // 50 or control > len(head) // 20
 
 
 def blocks(path: Path) -> Iterator[Block]:

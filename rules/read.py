@@ -215,6 +215,16 @@ _BRANCH = dict(
 _INSIDE = re.compile(rf" AT {_T}(?= |$)")
 
 
+#: An exposition-format sample, `NAME{label="value",…} value`: its labels say which node it speaks of.
+_METRIC = re.compile(r"[A-Za-z_:][\w:]*\{([^}\n]*)\}")
+_HOST_LABEL = re.compile(r'(?:^|,)[ ]*(?:Hostname|hostname|node|nodename|instance)="([^":]+)')
+
+
+def _label_host(labels: str) -> str:
+    match = _HOST_LABEL.search(labels)
+    return match[1] if match else ""
+
+
 def clean(line: str) -> str:
     """The line without colour codes, and of a redrawn progress bar only what was drawn last."""
     if "\x1b" in line:
@@ -240,6 +250,8 @@ def parse(line: str) -> Record:
         else:
             break
     record.message = text[position:].lstrip(" \t") if position else text
+    if metric := _METRIC.match(record.message):
+        record.host = record.host or _label_host(metric[1])
     if record.stamp is None and (inside := _INSIDE.search(record.message)):
         _iso(record, inside)
     return record

@@ -171,6 +171,28 @@ def window(case: Case) -> tuple[Interval | None, Interval | None]:
     return edges[0], edges[1]
 
 
+#: Without a window, a possible cause this long before the last one belongs to an earlier incident.
+STALE = 12 * 3600 * MICRO
+
+
+def stale(events: Sequence[Event]) -> set[int]:
+    """Of an attempt without a window: the ids of events that lie long before the last possible cause."""
+    last: dict[str, int] = {}
+    for event in events:
+        if event.rule.blamable and event.when:
+            last[event.when.clock] = max(last.get(event.when.clock, 0), event.when.latest)
+    return {
+        id(e)
+        for e in events
+        if e.rule.blamable and not e.rule.persistent and e.when and _ended(e) + STALE < last[e.when.clock]
+    }
+
+
+def _ended(event: Event) -> int:
+    last = event.seen[-1].when
+    return last.latest if last else 0
+
+
 def outside(event: Event, edges: tuple[Interval | None, Interval | None]) -> str:
     """Why an event lies outside the attempt's window, or ""; a lasting state may have begun before it."""
     start, end = edges

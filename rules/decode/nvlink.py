@@ -158,6 +158,8 @@ def decode_nvlink5(fields: dict[str, str], message: str) -> dict[str, str] | Non
         out["injected"] = "yes"
     if not words:
         return out | {"means": "the line carries no error words to decode"}
+    if "[0x" in message:  # an older driver's form, whose words have another layout
+        return out
     info, status = words[0], words[1] if len(words) > 1 else 0
     unit = _unit(fields.get("unit", ""), info)
     rows = _rows(unit, info, status)
@@ -191,25 +193,40 @@ def _culprit(row: Row) -> str:
     return {"INVESTIGATE_HOST": "host", "SYMPATHETIC_REPORT_SOLO": "sympathetic"}.get(word, "device")
 
 
-#: Bits of the first register of Xid 74 on Hopper and before.
-_74_IGNORE = {0, 23, 30}
-_74_SYMPATHETIC = {1, 20}
-_74_HARDWARE = {4, 5, 8, 9, 12, 16, 17, 24, 28}
-_74_SIGNAL = {21, 22}
+#: Xid 74, register by register: bits that blame the device, the link's signal, the other end, or nobody.
+#: https://docs.nvidia.com/deploy/xid-errors/ (NVLink workflow, Hopper and before: registers 1, 3, 4 and 5 are valid).
+_74_BITS: dict[int, dict[str, frozenset[int]]] = {
+    1: {
+        "none": frozenset({0, 23, 30}),
+        "peer": frozenset({1, 20}),
+        "device": frozenset({4, 5, 8, 9, 12, 16, 17, 24, 27, 28, 29}),
+        "link": frozenset({21, 22}),
+    },
+    3: {"device": frozenset({0, 1, 2, 6, 16, 17, 18, 19})},
+    4: {"peer": frozenset({16, 17, 18})},
+    5: {"device": frozenset({18, 19, 21, 22, 24, 25, 27, 28}), "none": frozenset({20, 23, 26, 29})},
+}
+_74_MEANS = {
+    "link": "marginal signal integrity of the link",
+    "device": "link hardware: parity, ECC, mechanical",
+    "peer": "the other end of the link reported first",
+    "none": "no effect",
+}
 
 
 def decode_xid74(_fields: dict[str, str], message: str) -> dict[str, str] | None:
-    """Decode Xid 74 from its first hex register: adds `culprit` (link, device, peer, none, unknown) and `means`."""
+    """Decode Xid 74 from its hex registers: adds `culprit` (link, device, peer, none, unknown) and `means`."""
     words = [int(word, 16) for word in _WORDS.findall(message)]
     if not words:
         return {"culprit": "unknown", "means": "the line carries no registers to decode"}
-    bits = {bit for bit in range(32) if words[0] >> bit & 1}
-    if bits & _74_SIGNAL:
-        return {"culprit": "link", "means": "marginal signal integrity of the link"}
-    if bits & _74_HARDWARE:
-        return {"culprit": "device", "means": "link hardware: parity, ECC, mechanical"}
-    if bits & _74_SYMPATHETIC:
-        return {"culprit": "peer", "means": "the other end of the link reported first"}
-    if bits and bits <= _74_IGNORE:
-        return {"culprit": "none", "means": "no effect"}
-    return {"culprit": "unknown", "means": "the register's bits are not in the catalogue"}
+    found = {
+        culprit
+        for register, table in _74_BITS.items()
+        if register <= len(words)
+        for culprit, bits in table.items()
+        if any(words[register - 1] >> bit & 1 for bit in bits)
+    }
+    for culprit in ("link", "device", "peer", "none"):
+        if culprit in found:
+            return {"culprit": culprit, "means": _74_MEANS[culprit]}
+    return {"culprit": "unknown", "means": "the registers' bits are not in the catalogue"}
