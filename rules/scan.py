@@ -1,8 +1,11 @@
 """Matching all patterns in one pass over a buffer.
 
 Hyperscan (Vectorscan) reports the end offset of every pattern in linear time, whatever the patterns
-and the text; Python then touches only the lines that matched. A build without it falls back to `re`,
-pattern by pattern, with the same answers (tests/rules/test_scan.py asserts it).
+and the text; Python then touches only the lines that matched. Large buffers go through a sieve first: an
+automaton of rare texts, one of which a pattern cannot match without, and of the few patterns that have none.
+Its speed hardly depends on the number of rules; the lines it lets through see the whole automaton.
+A build without Hyperscan falls back to `re`, pattern by pattern, with the same answers
+(tests/rules/test_scan.py asserts it).
 """
 
 import importlib
@@ -10,13 +13,20 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
+from rules.literals import MIN_RARE, is_rare, required
+
 hyperscan: Any
 try:
     hyperscan = importlib.import_module("hyperscan")
 except ImportError:  # a platform without a wheel: slower, the same answers
     hyperscan = None
 
-BACKEND = f"hyperscan-{hyperscan.__version__}" if hyperscan else "re"
+#: Part of the cache key of a compiled ruleset; the number behind it is raised when the serialised form changes.
+BACKEND = f"hyperscan-{hyperscan.__version__}-2" if hyperscan else "re"
+#: A buffer below this is looked at with the whole automaton at once.
+SMALL = 8_192
 
 _FLAGS = re.compile(r"^(\(\?[a-z]+\))?\^?")
 #: A repeated tail, captured or not (".*", "(?P<code>[0-9]+)"): an automaton would report every character of it.
@@ -60,20 +70,79 @@ def is_whole(pattern: str) -> bool:
     return not body.startswith("^") and not (body.endswith("$") and not body.endswith(r"\$"))
 
 
+class _Compiled(msgspec.Struct, frozen=True, array_like=True):
+    """The two automata, serialised."""
+
+    whole: bytes
+    sieve: bytes
+
+
 def compile_automaton(patterns: Sequence[str]) -> bytes:
-    """The serialised automaton of the patterns and of SUSPICIOUS, or b"" without hyperscan.
+    """The serialised automata of the patterns and of SUSPICIOUS, or b"" without hyperscan.
 
     Raises ValueError naming the pattern that the automaton refuses.
     """
     if hyperscan is None:
         return b""
-    expressions = [prefilter(pattern).encode() for pattern in [*patterns, SUSPICIOUS]]
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    expressions = [prefilter(pattern) for pattern in [*patterns, SUSPICIOUS]]
     try:
-        database.compile(expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=0)
+        whole = _database(list(enumerate(expressions)))
     except hyperscan.HyperscanError as error:
         raise ValueError(_culprit([*patterns, SUSPICIOUS]) or str(error)) from error
-    return bytes(hyperscan.dumpb(database))
+    compiled = _Compiled(hyperscan.dumpb(whole), hyperscan.dumpb(_database(_sieve(expressions))))
+    return msgspec.msgpack.encode(compiled)
+
+
+def _database(expressions: list[tuple[int, str]]) -> Any:
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(
+        expressions=[text.encode() for _, text in expressions],
+        ids=[number for number, _ in expressions],
+        elements=len(expressions),
+        flags=0,
+    )
+    return database
+
+
+def _sieve(expressions: list[str]) -> list[tuple[int, str]]:
+    """What a first, fast pass looks for: rare texts of which a pattern needs one, else the pattern itself.
+
+    All rare texts carry the number behind the last pattern: "look at this line with the whole automaton".
+    """
+    direct: list[tuple[int, str]] = []
+    exact: set[str] = set()
+    caseless: set[str] = set()
+    for number, expression in enumerate(expressions):
+        texts, ignore_case = required(expression)
+        if not texts or not all(is_rare(text) and text.isascii() for text in texts):
+            direct.append((number, expression))
+        elif ignore_case:
+            caseless.update(text.lower() for text in texts)
+        else:
+            exact.update(texts)
+    caseless = _shortest(caseless, set())
+    exact = _shortest(exact, caseless)
+    look = len(expressions)
+    return [
+        *direct,
+        *((look, _literal(text)) for text in sorted(exact)),
+        *((look, "(?i)" + _literal(text)) for text in sorted(caseless)),
+    ]
+
+
+def _shortest(texts: set[str], covered: set[str]) -> set[str]:
+    """The texts without those that contain another of them, or, in lower case, one of `covered`."""
+    kept: set[str] = set()
+    for text in sorted(texts, key=lambda t: (len(t), t)):
+        parts = {text[i:j] for i in range(len(text)) for j in range(i + MIN_RARE, len(text) + 1)}
+        if parts.isdisjoint(kept) and {part.lower() for part in parts}.isdisjoint(covered):
+            kept.add(text)
+    return kept
+
+
+def _literal(text: str) -> str:
+    """The text as an expression that means itself."""
+    return "".join(ch if ch.isalnum() or ch in " _" else f"\\x{ord(ch):02x}" for ch in text)
 
 
 def refusal(pattern: str) -> str:
@@ -106,6 +175,24 @@ def _line_around(buffer: bytes, offset: int) -> tuple[int, int]:
     return start, end if redrawn < 0 else redrawn
 
 
+def _loaded(serialised: bytes) -> Any:
+    database = hyperscan.loadb(serialised, mode=hyperscan.HS_MODE_BLOCK)
+    database.scratch = hyperscan.Scratch(database)
+    return database
+
+
+def _ends(database: Any, buffer: bytes) -> list[tuple[int, int]]:
+    """Where what ends in a buffer: (offset, number)."""
+    found: list[tuple[int, int]] = []
+    append = found.append
+
+    def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+        append((end, number))
+
+    database.scan(buffer, match_event_handler=on_match)
+    return found
+
+
 class Scanner:
     """Finds which patterns occur in which lines of a buffer.
 
@@ -117,43 +204,42 @@ class Scanner:
     def __init__(self, patterns: Sequence[str], *, automaton: bytes = b"", backend: str = "") -> None:
         self.patterns = tuple(patterns)
         self.suspicious = len(self.patterns)
+        self._look = self.suspicious + 1
         backend = backend or ("hyperscan" if hyperscan else "re")
-        self._database = None
+        self._whole: Any = None
+        self._sieve: Any = None
         self._fallback: list[re.Pattern[bytes]] = []
         if backend == "hyperscan":
-            self._database = hyperscan.loadb(
-                automaton or compile_automaton(self.patterns), mode=hyperscan.HS_MODE_BLOCK
-            )
-            self._database.scratch = hyperscan.Scratch(self._database)
+            compiled = msgspec.msgpack.decode(automaton or compile_automaton(self.patterns), type=_Compiled)
+            self._whole, self._sieve = _loaded(compiled.whole), _loaded(compiled.sieve)
         else:
             self._fallback = [re.compile(prefilter(p).encode()) for p in [*self.patterns, SUSPICIOUS]]
 
     def hits(self, buffer: bytes) -> Iterator[tuple[int, int, list[int]]]:
         """The lines of `buffer` in which something occurs."""
-        ends = self._by_automaton(buffer) if self._database is not None else self._by_re(buffer)
+        if self._whole is None:
+            ends = self._by_re(buffer)
+        else:
+            ends = _ends(self._whole if len(buffer) < SMALL else self._sieve, buffer)
         ends.sort()
         start = end = -1
         ids: list[int] = []
         for offset, pattern in ends:
             if offset > end:
-                if ids:
-                    yield start, end, ids
+                if ids and (exact := self._exact(buffer, start, end, ids)):
+                    yield start, end, exact
                 start, end = _line_around(buffer, offset)
                 ids = [pattern]
             elif pattern not in ids:
                 ids.append(pattern)
-        if ids:
-            yield start, end, ids
+        if ids and (exact := self._exact(buffer, start, end, ids)):
+            yield start, end, exact
 
-    def _by_automaton(self, buffer: bytes) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        append = found.append
-
-        def on_match(pattern: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            append((end, pattern))
-
-        self._database.scan(buffer, match_event_handler=on_match)  # type: ignore[union-attr]
-        return found
+    def _exact(self, buffer: bytes, start: int, end: int, ids: list[int]) -> list[int]:
+        """The patterns in a line: as found, or by the whole automaton where the sieve only saw a rare text."""
+        if self._look not in ids:
+            return ids
+        return list(dict.fromkeys(pattern for _, pattern in sorted(_ends(self._whole, buffer[start:end]))))
 
     def _by_re(self, buffer: bytes) -> list[tuple[int, int]]:
         return [(m.end(), index) for index, pattern in enumerate(self._fallback) for m in pattern.finditer(buffer)]
