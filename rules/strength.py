@@ -189,8 +189,7 @@ def stale(events: Sequence[Event]) -> set[int]:
 
 
 def _ended(event: Event) -> int:
-    last = event.seen[-1].when
-    return last.latest if last else 0
+    return max(s.when.latest for s in event.seen if s.when)
 
 
 def outside(event: Event, edges: tuple[Interval | None, Interval | None]) -> str:

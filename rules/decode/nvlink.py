@@ -202,7 +202,8 @@ _74_BITS: dict[int, dict[str, frozenset[int]]] = {
         "device": frozenset({4, 5, 8, 9, 12, 16, 17, 24, 27, 28, 29}),
         "link": frozenset({21, 22}),
     },
-    3: {"device": frozenset({0, 1, 2, 6, 16, 17, 18, 19})},
+    # Bits 16 to 19 of register 3 count only when they repeat, so that one line leaves the culprit open.
+    3: {"device": frozenset({0, 1, 2, 6})},
     4: {"peer": frozenset({16, 17, 18})},
     5: {"device": frozenset({18, 19, 21, 22, 24, 25, 27, 28}), "none": frozenset({20, 23, 26, 29})},
 }
