@@ -53,7 +53,7 @@ def too_wide(page: Page) -> list[str]:
 
 def back(page: Page) -> None:
     """Press the back button. Playwright's own `go_back` takes a reload on the way for a failure."""
-    page.evaluate("history.back()")
+    page.evaluate("setTimeout(() => history.back(), 0)")
 
 
 def background(page: Page) -> str:
@@ -109,6 +109,7 @@ def test_filter_sort_and_page_without_reload_and_back_again(visit: Visit, site: 
     expect(page.get_by_text("1 to 25 shown")).to_be_visible()
     expect(page.locator('th[aria-sort="ascending"]')).to_have_text("Verdict")
     back(page)
+    expect(page.locator('th[aria-sort="descending"]')).to_have_text("Ended")
     expect(page).to_have_url(f"{site}/verdicts/?domain=storage&domain=facility")
     back(page)
     expect(page).to_have_url(f"{site}/verdicts/?domain=storage")
