@@ -24,7 +24,7 @@ except ImportError:  # a platform without a wheel: slower, the same answers
     hyperscan = None
 
 #: Part of the cache key of a compiled ruleset; the number behind it is raised when the serialised form changes.
-BACKEND = f"hyperscan-{hyperscan.__version__}-2" if hyperscan else "re"
+BACKEND = f"hyperscan-{hyperscan.__version__}-3" if hyperscan else "re"
 #: A buffer below this is looked at with the whole automaton at once.
 SMALL = 8_192
 
@@ -107,7 +107,7 @@ def _database(expressions: list[tuple[int, str]]) -> Any:
 def _sieve(expressions: list[str]) -> list[tuple[int, str]]:
     """What a first, fast pass looks for: rare texts of which a pattern needs one, else the pattern itself.
 
-    All rare texts carry the number behind the last pattern: "look at this line with the whole automaton".
+    The numbers of rare texts begin behind the last pattern's: "look at this line with the whole automaton".
     """
     direct: list[tuple[int, str]] = []
     exact: set[str] = set()
@@ -122,12 +122,9 @@ def _sieve(expressions: list[str]) -> list[tuple[int, str]]:
             exact.update(texts)
     caseless = _shortest(caseless, set())
     exact = _shortest(exact, caseless)
-    look = len(expressions)
-    return [
-        *direct,
-        *((look, _literal(text)) for text in sorted(exact)),
-        *((look, "(?i)" + _literal(text)) for text in sorted(caseless)),
-    ]
+    rare = [*map(_literal, sorted(exact)), *("(?i)" + _literal(text) for text in sorted(caseless))]
+    # A number each: the automaton's compiler takes seconds over many expressions of one number.
+    return [*direct, *enumerate(rare, len(expressions))]
 
 
 def _shortest(texts: set[str], covered: set[str]) -> set[str]:
@@ -204,7 +201,6 @@ class Scanner:
     def __init__(self, patterns: Sequence[str], *, automaton: bytes = b"", backend: str = "") -> None:
         self.patterns = tuple(patterns)
         self.suspicious = len(self.patterns)
-        self._look = self.suspicious + 1
         backend = backend or ("hyperscan" if hyperscan else "re")
         self._whole: Any = None
         self._sieve: Any = None
@@ -237,7 +233,7 @@ class Scanner:
 
     def _exact(self, buffer: bytes, start: int, end: int, ids: list[int]) -> list[int]:
         """The patterns in a line: as found, or by the whole automaton where the sieve only saw a rare text."""
-        if self._look not in ids:
+        if max(ids) <= self.suspicious:
             return ids
         return list(dict.fromkeys(pattern for _, pattern in sorted(_ends(self._whole, buffer[start:end]))))
 
