@@ -10,7 +10,10 @@ from django.contrib.auth.views import LoginView
 from django.core.cache import cache
 from django.forms import ValidationError
 from django.http import HttpRequest
+from drf_spectacular.utils import extend_schema
 from knox.views import LoginView as KnoxLoginView
+from knox.views import LogoutView as KnoxLogoutView
+from rest_framework import serializers
 from rest_framework.authentication import BasicAuthentication, SessionAuthentication
 from rest_framework.throttling import ScopedRateThrottle
 
@@ -55,9 +58,22 @@ class Login(LoginView):
     authentication_form = LimitedLoginForm
 
 
+class NewToken(serializers.Serializer):
+    """A token as it is shown, once."""
+
+    expiry = serializers.DateTimeField()
+    token = serializers.CharField()
+
+
+@extend_schema(request=None, responses={200: NewToken})
 class Token(KnoxLoginView):
     """Make a token for the API. Name and password (HTTP Basic) or a session; the token is shown once."""
 
     authentication_classes = [BasicAuthentication, SessionAuthentication]
     throttle_classes = [ScopedRateThrottle]
     throttle_scope = "token"
+
+
+@extend_schema(request=None, responses={204: None})
+class RevokeToken(KnoxLogoutView):
+    """End the token that the request is made with."""

@@ -207,6 +207,8 @@ SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_HSTS_SECONDS = env.int("INQUEST_HSTS_SECONDS", default=30 * 24 * 3600) if HTTPS else 0
 SECURE_SSL_REDIRECT = env.bool("INQUEST_HTTPS_REDIRECT", default=False)
+# Subdomains, preload lists and the redirect belong to whoever has the domain and the proxy.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W008", "security.W021"]
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -294,6 +296,11 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # Each of these has a field called "type"; without names of ours they get invented ones.
+    "ENUM_NAME_OVERRIDES": {
+        f"{kind}ErrorEnum": f"drf_standardized_errors.openapi_serializers.{kind}ErrorEnum.choices"
+        for kind in ("Validation", "Client", "Server")
+    },
     "POSTPROCESSING_HOOKS": ["drf_standardized_errors.openapi_hooks.postprocess_schema_enums"],
 }
 
