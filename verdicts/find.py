@@ -7,7 +7,6 @@ from django.apps import apps
 from django.db import models
 from django.db.models import Count, F, Prefetch, Q
 from django.db.models.expressions import Combinable
-from django.db.models.fields.json import KeyTransform
 
 from rules.words import State
 from verdicts.choices import OPEN_STATES, RequestState
@@ -32,12 +31,11 @@ class VerdictQuerySet(models.QuerySet["Verdict"]):
         return self.filter(is_current=True)
 
     def for_list(self) -> "VerdictQuerySet":
-        """Rows for a list: without the body, with `coverage` (the collector reports) taken out of it."""
+        """Rows for a list: without the body, which may be large."""
         return (
             self.select_related("attempt", "attempt__cluster", "attempt__workload", "ruleset")
             .prefetch_related("nodes")
             .defer("body", "body_json", "attempt__body")
-            .annotate(coverage=KeyTransform("coverage", "body"))
         )
 
     def for_detail(self) -> "VerdictQuerySet":

@@ -272,6 +272,7 @@ class Verdict(models.Model):
     body = models.JSONField()
     body_json = models.TextField()
     body_sha256 = models.CharField(max_length=64)
+    coverage = models.JSONField(default=list, help_text="The body's collector reports, for lists, without their files.")
     ruleset = models.ForeignKey(RulesetVersion, on_delete=models.PROTECT, related_name="verdicts")
     engine = models.CharField(max_length=32)
     nodes = models.ManyToManyField(Node, related_name="verdicts", blank=True)

@@ -181,8 +181,7 @@ class VerdictRowSerializer(serializers.ModelSerializer[Verdict]):
     @extend_schema_field({"type": "object", "additionalProperties": {"type": "string"}})
     def get_coverage(self, verdict: Verdict) -> dict[str, str]:
         """The status of each source's collector."""
-        reports = verdict.coverage if hasattr(verdict, "coverage") else verdict.body.get("coverage", [])
-        return {report["source"]: report["status"] for report in reports or []}
+        return {report["source"]: report["status"] for report in verdict.coverage}
 
     @extend_schema_field(OpenApiTypes.STR)
     def get_page(self, verdict: Verdict) -> str:

@@ -1,10 +1,18 @@
 """What Celery runs. A task takes ids, calls one service and may run twice."""
 
+from typing import Any
 from uuid import UUID
 
 from celery import shared_task
+from celery.signals import worker_init
 
 from verdicts import conclude, waking
+
+
+@worker_init.connect
+def load_rules(**_: Any) -> None:
+    """Load the rules before the worker forks: new ones take a while to compile, which no request should wait for."""
+    conclude.current_ruleset()
 
 
 @shared_task(name=waking.TASK, acks_late=True, reject_on_worker_lost=True, ignore_result=True)

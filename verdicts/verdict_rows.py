@@ -47,6 +47,9 @@ def write_verdict(attempt: Attempt, raw: bytes, *, number: int, ruleset: Ruleset
         body=storable(body),
         body_json=raw.decode(),
         body_sha256=hashlib.sha256(raw).hexdigest(),
+        coverage=[
+            {name: said for name, said in report.items() if name != "files"} for report in storable(body["coverage"])
+        ],
         ruleset=RulesetVersion.objects.get(digest=ruleset.digest),
         engine=str(body.get("engine", "")),
     )
