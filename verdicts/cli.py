@@ -16,6 +16,8 @@ django.setup()
 from django.db import DatabaseError  # noqa: E402
 
 from rules.attempt import InputError  # noqa: E402
+from rules.rule import RuleError  # noqa: E402
+from rules.verdict import plain_text  # noqa: E402
 from verdicts.ingest import ingest_path, wait_for  # noqa: E402
 
 DEFAULT_WAIT = 20.0
@@ -33,21 +35,28 @@ DEFAULT_WAIT = 20.0
     help="How long to wait for a worker's verdict; 0 asks for it and goes on.",
 )
 @click.option("--cluster", default="", help="The cluster's name, where attempt.json does not say it.")
-def ingest(paths: tuple[Path, ...], as_json: bool, wait: float, cluster: str) -> None:
+@click.option("--job", default="", help="The job's id, for a log file without attempt.json.")
+def ingest(paths: tuple[Path, ...], as_json: bool, wait: float, cluster: str, job: str) -> None:
     """Store incidents and ask for their verdicts; each PATH is an incident folder or a log file.
 
-    The exit status is 0 when every path is stored, whatever its verdict, and 2 when one cannot be used.
+    The exit status is 0 when every path is stored, whatever its verdict, 2 when one cannot be used,
+    3 when the database or the rules cannot.
     """
+    if job and len(paths) > 1:
+        raise click.UsageError("--job names one job: give one PATH with it")
     unusable = 0
     for path in paths:
         try:
-            stored = ingest_path(path, cluster=cluster)
+            stored = ingest_path(path, cluster=cluster, job=job)
         except (InputError, OSError) as error:
             unusable += 1
             _say({"path": str(path), "error": str(error)}, as_json=as_json)
             continue
         except DatabaseError as error:
             click.echo(f"inquest: the database cannot be used: {error}".rstrip(), err=True)
+            sys.exit(3)
+        except RuleError as error:
+            click.echo(f"inquest: the rules cannot be used: {error}", err=True)
             sys.exit(3)
         _say({"path": str(path), **wait_for(stored, wait)}, as_json=as_json)
     sys.exit(2 if unusable else 0)
@@ -58,12 +67,12 @@ def _say(told: dict[str, Any], *, as_json: bool) -> None:
         click.echo(json.dumps(told, ensure_ascii=False))
         return
     if error := told.get("error"):
-        click.echo(f"inquest: {error}", err=True)
+        click.echo(f"inquest: {plain_text(error)}", err=True)
         return
     for note in told["notes"]:
-        click.echo(f"note: {note}", err=True)
-    click.echo(f"attempt  {told['attempt']}  job {told['job_id']}")
+        click.echo(f"note: {plain_text(note)}", err=True)
+    click.echo(f"attempt  {told['attempt']}  job {plain_text(told['job_id'])}")
     click.echo(f"evidence {told['stored']} observations new, {told['repeated']} known, {told['cut']} refused")
-    click.echo(f"verdict  {told['headline'] or told['doubt']}")
+    click.echo(f"verdict  {plain_text(told['headline'] or told['doubt'])}")
     if told["page"]:
         click.echo(f"page     {told['page']}")

@@ -1,5 +1,6 @@
 """An incident folder into the store: what `inquest ingest` and `make demo` call."""
 
+import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +9,15 @@ from uuid import UUID
 
 import msgspec
 
-from rules.collect import collect
+from rules.collect import Collected, collect
 from rules.incident import open_incident
 from verdicts import conclude, limits, record
 from verdicts.choices import Mode, RequestState
 from verdicts.models import AttributionRequest
 from verdicts.serializers import page_of
+
+#: What the engine calls an attempt that nothing names.
+UNNAMED = "unknown"
 
 
 @dataclass(frozen=True)
@@ -29,14 +33,20 @@ class Stored:
     notes: list[str]
 
 
-def ingest_path(path: Path, *, cluster: str = "") -> Stored:
+def ingest_path(path: Path, *, cluster: str = "", job: str = "") -> Stored:
     """Read an incident, store it, and ask for its verdict. Raises InputError and OSError.
 
-    `cluster` names the cluster of an attempt that does not say it.
+    `cluster` and `job` name what the incident itself does not. Files that belong to no named job get a
+    name from their content: the same files are the same attempt, other files another one.
     """
     incident = open_incident([path])
     collected = collect(incident, conclude.current_ruleset())
     given = msgspec.structs.replace(incident.attempt, collectors=[], cluster=incident.attempt.cluster or cluster)
+    notes = list(incident.notes)
+    if given.job_id == UNNAMED:
+        given = msgspec.structs.replace(given, job_id=job or _name_of(collected))
+        if not job:
+            notes.append(f"no attempt.json: stored as job {given.job_id}, a name made from the content")
     attempt, _ = record.record_attempt(given)
     stored = repeated = cut = 0
     for start in range(0, len(collected.observations), limits.MAX_BATCH):
@@ -46,7 +56,17 @@ def ingest_path(path: Path, *, cluster: str = "") -> Stored:
         cut += delivery.cut
     record.record_reports(attempt.pk, collected.reports)
     request = conclude.request_attribution(attempt.pk, Mode.SLOW)
-    return Stored(attempt.pk, attempt.job_id, request.pk, stored, repeated, cut, incident.notes)
+    return Stored(attempt.pk, attempt.job_id, request.pk, stored, repeated, cut, notes)
+
+
+def _name_of(collected: Collected) -> str:
+    """A job id for files that belong to no named job."""
+    found = hashlib.sha256()
+    for digest in sorted(observation.digest() for observation in collected.observations):
+        found.update(digest.encode())
+    for files, read, size in sorted((report.files, report.read, report.bytes) for report in collected.reports):
+        found.update(f"{files}{read}{size}".encode(errors="backslashreplace"))
+    return f"unnamed-{found.hexdigest()[:12]}"
 
 
 def wait_for(stored: Stored, seconds: float) -> dict[str, Any]:

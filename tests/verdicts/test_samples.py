@@ -179,3 +179,16 @@ def test_the_command_refuses_what_it_cannot_use_and_goes_on(sent: list[str], tmp
     assert done.exit_code == 2
     assert "job_id" in done.output
     assert Attempt.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_files_without_a_name_are_attempts_of_their_own(sent: list[str], tmp_path: Path) -> None:
+    one, two = tmp_path / "one.log", tmp_path / "two.log"
+    one.write_text("ValueError: one\n")
+    two.write_text("ValueError: two\n")
+    first, second, again = ingest_path(one), ingest_path(two), ingest_path(one)
+    named = ingest_path(one, job="77", cluster="alpha")
+    assert first.attempt == again.attempt
+    assert len({first.attempt, second.attempt, named.attempt}) == 3
+    assert any("no attempt.json" in note for note in first.notes)
+    assert Attempt.objects.get(pk=named.attempt).job_id == "77"
