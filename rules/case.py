@@ -38,6 +38,11 @@ class Case:
         """The report of one source; several of one source are joined, none means not configured."""
         return join_reports(source, [r for r in self.reports if r.source == source])
 
+    def applies(self, source: Source) -> bool:
+        """Whether a source can exist for this attempt: a Slurm job has no pods, a pod no slurmctld."""
+        other = {"slurm": Source.KUBERNETES, "kubernetes": Source.SCHEDULER}.get(self.attempt.scheduler)
+        return source != other
+
     def covered(self, source: Source) -> bool:
         """Whether a source was read to its end and had something."""
         return self.report(source).status is ReportStatus.OK

@@ -203,9 +203,7 @@ class _FileReader:
         if times >= KEEP_FIRST:
             self._settled[key] = _Settled(kept)
 
-    def _line(
-        self, text: str, ids: list[int], number: int, data: bytes, start: int, before: bytes
-    ) -> "_Kept | None":
+    def _line(self, text: str, ids: list[int], number: int, data: bytes, start: int, before: bytes) -> "_Kept | None":
         """Take in one line; what it was kept with, or None where no rule fires or nothing more can be kept."""
         observation = self._observation(text, number)
         record = read.parse(text)
@@ -214,7 +212,8 @@ class _FileReader:
             if self.ruleset.scanner.suspicious in ids:
                 self._suspicious(observation, record, number)
             return None
-        key = (record.host, record.rank, tuple((s.rule.id, tuple(sorted(s.locus.items()))) for s in found))
+        places = tuple((s.rule.id, *sorted(s.locus.items()), *sorted(s.maps.items())) for s in found)
+        key = (record.host, record.rank, places)
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= MAX_KEYS:

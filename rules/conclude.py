@@ -103,6 +103,8 @@ def _sort_out(case: Case) -> tuple[list[Event], list[tuple[Event, str]]]:
 
 def _aside(case: Case, event: Event, edges: tuple[Interval | None, Interval | None]) -> str:
     role = event.rule.role
+    if event.first.other_job:
+        return f"of job {event.first.other_job}, not of this attempt"
     if role is Role.STATE:
         return "a state, not a failure"
     if role is Role.CONFIRMATION:
@@ -124,13 +126,17 @@ _SCHEDULER_STATES = {
 }  # fmt: skip
 
 
+#: What a cause may make of a scheduler's plain "failed": Slurm and Kubernetes often say no more.
+_SHARPER = {State.OUT_OF_MEMORY, State.TIMED_OUT, State.PREEMPTED, State.NODE_FAILED}
+
+
 def terminal_state(case: Case, kept: list[Event]) -> State:
     """How the attempt ended: the scheduler's word, sharpened by a cause that says more; else what the logs say."""
     word = case.attempt.state.strip().upper().split(" ")[0].rstrip("+")
     known = _SCHEDULER_STATES.get(word)
     stated = {e.rule.state for e in kept if e.rule.state and e.rule.role is Role.CAUSE}
-    if known is State.FAILED and stated == {State.OUT_OF_MEMORY}:
-        return State.OUT_OF_MEMORY
+    if known is State.FAILED and len(stated) == 1 and (sharper := next(iter(stated))) in _SHARPER:
+        return sharper
     if known:
         return known
     if case.attempt.exit_code in (0, "0", "0:0") and not case.attempt.signal and not kept:
@@ -326,7 +332,7 @@ def _blind_spots(case: Case, tops: list[Entry]) -> list[BlindSpot]:
     """Per source that was not read in full: how many rules it silences and which findings they could explain."""
     out = []
     for source in Source:
-        if case.covered(source):
+        if case.covered(source) or not case.applies(source):
             continue
         rules = [r for r in case.ruleset.rules if r.match.sources[0] == source and r.blamable]
         if not rules:

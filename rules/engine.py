@@ -48,7 +48,7 @@ def attribute(
             if sighting.rule.role is Role.PROGRESS:
                 progressed = True
             elif sighting.rule.role is not Role.NOISE:
-                seen.append(seen_of(sighting, observation, places, bounds, near, attempt.utc_offset))
+                seen += seen_of(sighting, observation, places, bounds, near, attempt.utc_offset)
         if not sightings and observation.ref != ATTEMPT_REF and is_suspicious(ruleset, observation):
             unrecognised.append(observation)
     case = Case(

@@ -6,7 +6,7 @@ An Xid in the kernel log and in a metric, or a line that 4,096 ranks repeat, is 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rules.attempt import natural
+from rules.attempt import expand_hostlist, natural
 from rules.extract import Sighting
 from rules.observation import Observation
 from rules.place import Places
@@ -38,6 +38,7 @@ class Seen:
     stamp: Stamp | None
     file: str
     line: int
+    other_job: str = ""
 
     @property
     def sort_key(self) -> tuple[object, ...]:
@@ -119,15 +120,15 @@ def gap(a: Event, b: Event) -> int | None:
 
 def build(seen: Iterable[Seen]) -> list[Event]:
     """Fold placed sightings into events, in an order that does not depend on theirs."""
-    groups: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[Seen]] = {}
+    groups: dict[tuple[str, str, tuple[tuple[str, str], ...], str], list[Seen]] = {}
     for one in seen:
         locus = dict(one.locus)
         if "node" not in locus and one.rank is not None and "job" not in locus:
             locus["rank"] = str(one.rank)
-        key = (one.sighting.rule.symptom, str(one.sighting.rule.role), tuple(sorted(locus.items())))
+        key = (one.sighting.rule.symptom, str(one.sighting.rule.role), tuple(sorted(locus.items())), one.other_job)
         groups.setdefault(key, []).append(one)
     events = []
-    for (_, _, locus_items), members in groups.items():
+    for (_, _, locus_items, _), members in groups.items():
         for stretch in _stretches(members):
             rule = min((s.sighting.rule for s in stretch), key=lambda r: (_TRUST[str(r.maturity)], r.id))
             events.append(Event(rule, dict(locus_items), stretch))
@@ -182,10 +183,38 @@ def interval(
 
 def seen_of(
     sighting: Sighting, observation: Observation, places: Places, bounds: dict[Source, int], near: int | None, zone: str
+) -> list[Seen]:
+    """Place one sighting: its node, GPU, rank and peer by the maps, its time by the attempt's window and zone.
+
+    A line that names a host list ("Nodes gpu-[01-04] not responding") is one sighting on each of them.
+    """
+    return [
+        _seen(sighting, observation, places.locate(locus), places, bounds, near, zone)
+        for locus in _each_node(sighting.locus)
+    ]
+
+
+def _each_node(locus: dict[str, str]) -> list[dict[str, str]]:
+    node = locus.get("node", "")
+    if "[" not in node and "," not in node:
+        return [locus]
+    try:
+        return [locus | {"node": name} for name in expand_hostlist(node)]
+    except ValueError:  # not a host list after all: the text stands as it is
+        return [locus]
+
+
+def _seen(
+    sighting: Sighting,
+    observation: Observation,
+    locus: dict[str, str],
+    places: Places,
+    bounds: dict[Source, int],
+    near: int | None,
+    zone: str,
 ) -> Seen:
-    """Place one sighting: its node, GPU, rank and peer by the maps, its time by the attempt's window and zone."""
-    locus = places.locate(sighting.locus)
-    stamp = places.stamp(sighting, near=near, zone=zone, node=locus.get("node", observation.node))
+    node = locus.get("node", observation.node)
+    stamp = places.stamp(sighting, near=near, zone=zone)
     rank = locus.pop("rank", "")
     peer = locus.pop("peer", "")
     file, _, line = observation.ref.rpartition(":")
@@ -195,8 +224,9 @@ def seen_of(
         locus=tuple(sorted((k, v) for k, v in locus.items() if k in PLACE)),
         rank=int(rank) if rank.isdigit() else None,
         peer=peer,
-        when=interval(stamp, observation, locus.get("node", observation.node), bounds, sighting.rule.lag),
+        when=interval(stamp, observation, node, bounds, sighting.rule.lag),
         stamp=stamp,
         file=file if line.isdigit() else observation.ref,
         line=int(line) if line.isdigit() else 0,
+        other_job=places.other_job(observation),
     )

@@ -41,6 +41,8 @@ STATE_WORDS = {
 }
 _DOUBT = {Strength.STRONG: "", Strength.MODERATE: "Probably: ", Strength.WEAK: "Perhaps: "}
 MAX_NOTES = 8
+#: Sources that every attempt should have. Of others only what speaks of a rule by name is said to overturn it.
+_CORE = (Source.APPLOG, Source.SYSLOG, Source.SCHEDULER, Source.KUBERNETES)
 
 
 def with_headline(verdict: Verdict) -> Verdict:
@@ -160,7 +162,7 @@ def overturned_by(case: Case, causes: list[Entry], blind: list[BlindSpot]) -> li
             explaining = [
                 r for r in case.ruleset.rules
                 if r.blamable and r.match.sources[0] == spot.source
-                and any(targets(p, rule) for e in r.explains for p in e.symptoms)
+                and any(targets(p, rule) and (spot.source in _CORE or p[0] != "@") for e in r.explains for p in e.symptoms)
             ]  # fmt: skip
             if explaining:
                 titles = "; ".join(r.title for r in explaining[:3])

@@ -115,7 +115,8 @@ def _locus(rule: Rule, fields: dict[str, str], record: read.Record, observation:
     locus = {}
     for part in LOCUS_FIELDS:
         origin = getattr(rule.locus, part)
-        value = given.get(origin, fields.get(origin, "")) if origin else ""
+        names = origin.split(" or ") if origin else []
+        value = next((v for name in names if (v := given.get(name, fields.get(name, "")))), "")
         if value:
             locus[part] = normal(part, value)
     if rule.locus.job:

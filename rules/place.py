@@ -6,9 +6,15 @@ from dataclasses import dataclass, field
 
 from rules.attempt import Attempt
 from rules.extract import Sighting, normal
+from rules.observation import Observation
 from rules.stamp import Stamp, parse_stamp, place
+from rules.words import Source
 
 _PORT = re.compile(r"<\d+>$|:\d{1,5}$|\[\d+\]$")
+#: "JobId=12", "StepId=12.0", "*** STEP 12.0 ON" and the first column of `sacct -P`.
+_JOB_IDS = re.compile(r"\b(?:JobId=|StepId=|JobID=|STEP |JOB )(\d+)\b|^(\d+)(?:\.\w+)?\|")
+#: Slurm's control group of a job, in the kernel's line about a process killed for memory.
+_CGROUP = re.compile(r"/job_(\d+)(?:/|,|$)")
 _DOMAIN = re.compile(r"^([A-Za-z][A-Za-z0-9_-]*[0-9A-Za-z])\.[A-Za-z0-9.-]+$")
 
 
@@ -17,6 +23,7 @@ class Places:
     """The maps of one attempt. A fact that two lines state differently is not used."""
 
     nodes: frozenset[str] = frozenset()
+    job_id: str = ""
     rank_node: dict[int, str] = field(default_factory=dict)
     rank_gpu: dict[int, str] = field(default_factory=dict)
     address_node: dict[str, str] = field(default_factory=dict)
@@ -55,9 +62,22 @@ class Places:
         """Whether a node belongs to the attempt, as far as is known."""
         return not self.nodes or node in self.nodes
 
-    def stamp(self, sighting: Sighting, *, near: int | None, zone: str, node: str) -> Stamp | None:
+    def other_job(self, observation: Observation) -> str:
+        """The job that a scheduler's line or a kernel's control group speaks of, if it is another than the attempt's.
+
+        Array and heterogeneous jobs print several ids for one job, so only a plain id is compared.
+        """
+        if not self.job_id.isdigit():
+            return ""
+        if observation.source is Source.SYSLOG and (group := _CGROUP.search(observation.body)):
+            return group[1] if group[1] != self.job_id else ""
+        if observation.source is not Source.SCHEDULER:
+            return ""
+        named = [a or b for a, b in _JOB_IDS.findall(observation.body[:2000])]
+        return named[0] if named and self.job_id not in named else ""
+
+    def stamp(self, sighting: Sighting, *, near: int | None, zone: str) -> Stamp | None:
         """The sighting's stamp with year and zone where the attempt gives them; uptime where there is no date."""
-        del node
         if sighting.stamp is None:
             return sighting.uptime
         return place(sighting.stamp, near=near, utc_offset=zone)
@@ -66,9 +86,12 @@ class Places:
 def build_places(attempt: Attempt, sightings: Iterable[Sighting]) -> Places:
     """The maps that an attempt and its mapping lines give. The scheduler's word outranks the logs'."""
     facts: dict[tuple[str, str], set[str]] = {}
-    for sighting in sightings:
+    mapping = [s for s in sightings if s.maps]
+    # Sub-communicators number their ranks anew: only the largest communicator gives the ranks of the job.
+    world = max((int(s.maps["ranks"]) for s in mapping if s.maps.get("ranks", "").isdigit()), default=0)
+    for sighting in mapping:
         maps = sighting.maps
-        if not maps:
+        if maps.get("ranks", "").isdigit() and int(maps["ranks"]) < world:
             continue
         node = maps.get("node") or sighting.locus.get("node", "")
         rank = maps.get("rank", "")
@@ -80,7 +103,7 @@ def build_places(attempt: Attempt, sightings: Iterable[Sighting]) -> Places:
             facts.setdefault(("address", _PORT.sub("", maps["address"])), set()).add(node)
         if maps.get("uuid") and maps.get("gpu"):
             facts.setdefault((f"uuid:{node}", maps["uuid"]), set()).add(normal("gpu", maps["gpu"]))
-    places = Places(nodes=frozenset(attempt.nodes))
+    places = Places(nodes=frozenset(attempt.nodes), job_id=attempt.job_id)
     for (kind, key), values in sorted(facts.items()):
         if len(values) != 1:
             continue

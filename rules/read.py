@@ -159,7 +159,7 @@ def _drop(_record: Record, _match: re.Match[str]) -> bool | None:
     return None
 
 
-_T = r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?[ ]?(Z|[+-]\d\d:?\d\d)?"
+_T = r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?[ ]?(Z(?![A-Za-z])|[+-]\d\d:?\d\d)?"
 #: Tried in this order, again and again until none fits.
 _PREFIXES: list[tuple[re.Pattern[str], Taker]] = [
     (re.compile(rf"<\d{{1,3}}>1 {_T} ({_HOST}|-) (\S+) \S+ \S+ (?:-|\[[^\]]*\])[ ]?"), _rfc5424),
@@ -194,7 +194,10 @@ _PREFIXES: list[tuple[re.Pattern[str], Taker]] = [
     (re.compile(rf"({_HOST}):\d+:\d+ \[(?:\d+|-\d)\][ ]"), _nccl),
     (re.compile(r"(kernel|kern)[ ]*:[ ]*(?:(?:emerg|alert|crit|err|warn|notice|info|debug)[ ]*:[ ]*)?"), _program),
     (re.compile(r"([a-zA-Z_][\w./()-]{0,60})\[\d+\]: "), _program),
-    (re.compile(r"\((?:[\w.]+ )?pid=\d+(?:, ip=[0-9.]+)?\)[ ]"), _drop),
+    (re.compile(r"\((?:[\w.]+ )?(?:pid=\d+)?(?:, )?(?:ip=[0-9.]+)?\)[ ]"), _drop),
+    (re.compile(r"\([\w.]+\[rank=(\d{1,7})\] pid=\d+(?:, ip=[0-9.]+)?\)[ ]"), _rank),
+    (re.compile(r"\([\w.]+, ip=[0-9.]+\)[ ]"), _drop),
+    (re.compile(r"\[[EWIF] [\w./-]+\.(?:cpp|cc|cu|h):\d+\][ ]?"), _drop),
     (re.compile(r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|NOTICE)[ ]?[:|][ ]?"), _drop),
     (re.compile(r"\[(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|E|W|I|F)\][ ]?"), _drop),
     (re.compile(r"\[tid \d+\][ ]"), _drop),
@@ -207,7 +210,9 @@ _PREFIXES: list[tuple[re.Pattern[str], Taker]] = [
 #: All of them in one, so that text without a prefix costs one look; the outer group says which one fits first.
 _ANY_PREFIX = re.compile("|".join(f"({pattern.pattern})" for pattern, _ in _PREFIXES))
 _BRANCH = dict(
-    zip(accumulate((1 + pattern.groups for pattern, _ in _PREFIXES[:-1]), initial=1), range(len(_PREFIXES)), strict=True)
+    zip(
+        accumulate((1 + pattern.groups for pattern, _ in _PREFIXES[:-1]), initial=1), range(len(_PREFIXES)), strict=True
+    )
 )
 
 
@@ -237,7 +242,9 @@ def parse(line: str) -> Record:
     """Take the prefixes off one line. Never raises; a line without prefixes is all message."""
     record = Record(clean(line))
     text = record.message
-    position = 0
+    # srun --label pads the rank with blanks; blanks alone are part of the message (a traceback's frame).
+    blanks = len(text) - len(text.lstrip(" "))
+    position = blanks
     for _ in range(_MAX_PREFIXES):
         first = _ANY_PREFIX.match(text, position)
         if first is None:
@@ -249,7 +256,7 @@ def parse(line: str) -> Record:
                 break
         else:
             break
-    record.message = text[position:].lstrip(" \t") if position else text
+    record.message = text[position:].lstrip(" \t") if position > blanks else text
     if metric := _METRIC.match(record.message):
         record.host = record.host or _label_host(metric[1])
     if record.stamp is None and (inside := _INSIDE.search(record.message)):

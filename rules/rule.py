@@ -37,7 +37,10 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class LocusFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where each part of the locus comes from: a named group, a decoded field, "source.node" or "source.rank"."""
+    """Where each part of the locus comes from: a named group, a decoded field, "source.node" or "source.rank".
+
+    "host or source.node" takes the first that is there.
+    """
 
     node: str = "source.node"
     rank: str = "source.rank"
@@ -102,7 +105,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     inferred: bool = False  # read off consequences: never more than weak
     node_fault: bool | None = None  # whether the located node is itself at fault; default: by domain
     healthy_per_node_day: float | None = None  # matches expected on a healthy fleet
-    maps: dict[str, str] = {}  # rank/node/gpu/address/uuid by group: lines that tell who is where
+    maps: dict[str, str] = {}  # rank, ranks (of the job), node, gpu, address, uuid by group: who is where
     seen: dict[str, str] = {}
     links: list[Words] = []
     note: str = ""
@@ -149,7 +152,10 @@ def _problems(rule: Rule) -> list[tuple[str, str]]:
     found = []
     if rule.blamable and rule.domain not in CAUSAL_DOMAINS:
         found.append((f"a rule with role {rule.role} needs a domain that can be blamed, not {rule.domain}", "role"))
-    for key, text in [("lag", rule.lag), *(("within", entry.within) for entry in [*rule.explains, *rule.confirms, *rule.refutes])]:
+    for key, text in [
+        ("lag", rule.lag),
+        *(("within", entry.within) for entry in [*rule.explains, *rule.confirms, *rule.refutes]),
+    ]:
         try:
             duration(text or "0s")
         except ValueError as error:
@@ -164,9 +170,9 @@ def _problems(rule: Rule) -> list[tuple[str, str]]:
     groups = {name for pattern in rule.match.any for name in re.compile(pattern).groupindex} if not found else set()
     if not found and not rule.match.decode:
         for field in ("node", "rank", "gpu", "link", "peer", "port", "switch", "image", "device"):
-            value = getattr(rule.locus, field)
-            if value and value not in groups and value not in ("source.node", "source.rank"):
-                found.append((f"locus.{field}: no pattern has a group named {value!r}", value))
+            for value in getattr(rule.locus, field).split(" or "):
+                if value and value not in groups and value not in ("source.node", "source.rank"):
+                    found.append((f"locus.{field}: no pattern has a group named {value!r}", value))
     return found
 
 

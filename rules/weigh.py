@@ -79,7 +79,9 @@ class Graph:
         """Another event that says the first cannot be true where it was seen, or None."""
         for other in self.events:
             for entry in other.rule.refutes:
-                if any(targets(pattern, event.rule) for pattern in entry.symptoms) and self._related(entry.on, other, event):
+                if any(targets(pattern, event.rule) for pattern in entry.symptoms) and self._related(
+                    entry.on, other, event
+                ):
                     return other
         return None
 

@@ -55,7 +55,7 @@ def fault(kind: str, node: str, minute: int) -> list[Observation]:
         "gpu": ("syslog", f"{at(minute)} {node} kernel: GPU 0000:65:00.0 is dead"),
         "oom": ("syslog", f"{at(minute)} {node} kernel: Killed process 12 (python)"),
         "key": ("applog", f"{at(minute)} [rank1]: KeyError: 'x'"),
-        "limit": ("scheduler", f"{at(minute)} slurmstepd: error: *** STEP 1.0 CANCELLED DUE TO TIME LIMIT ***"),
+        "limit": ("scheduler", f"{at(minute)} slurmstepd: error: *** STEP 1234.0 CANCELLED DUE TO TIME LIMIT ***"),
     }
     source, line = lines[kind]
     return seen(source, line, node=node if source != "scheduler" else "", start=minute * 10)

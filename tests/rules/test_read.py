@@ -50,6 +50,7 @@ def test_kmsg_counts_microseconds() -> None:
     [
         ("[rank3]: KeyError: 'x'", 3),
         ("3: KeyError: 'x'", 3),
+        ("  3: [rank3]: KeyError: 'x'", 3),
         ("[1,26]<stdout>:KeyError: 'x'", 26),
         ("[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] KeyError: 'x'", 0),
     ],
