@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.core.cache import cache
@@ -50,6 +51,10 @@ class LimitedLoginForm(AuthenticationForm):
                 cache.add(counter, 0, timeout=settings.LOGIN_FAILURES_SECONDS)
                 cache.incr(counter)
             raise
+
+
+class LimitedAdminForm(LimitedLoginForm, AdminAuthenticationForm):
+    """What somebody who is logged in, but not as staff, sees under /admin/: the same limit."""
 
 
 class Login(LoginView):

@@ -9,9 +9,10 @@ from django.contrib.auth.views import LogoutView, PasswordChangeView
 from django.urls import include, path, reverse_lazy
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from attribution_site.login import Login, RevokeToken, Token
+from attribution_site.login import LimitedAdminForm, Login, RevokeToken, Token
 
-# One login page, the one that counts wrong passwords.
+# One login page; and wrong passwords are counted on admin's own form too.
+admin.site.login_form = LimitedAdminForm
 admin.site.login = login_required(admin.site.login)  # type: ignore[method-assign]
 admin.site.site_header = "Inquest: accounts"
 

@@ -142,6 +142,16 @@ def test_the_admin_uses_the_login_page_that_counts(client: Client) -> None:
     assert response.redirect_chain[-1][0].startswith("/accounts/login/")
 
 
+def test_admin_s_own_form_counts_wrong_passwords_too(
+    client: Client, user: User, settings: pytest.FixtureRequest
+) -> None:
+    settings.LOGIN_FAILURES_ALLOWED = 1  # type: ignore[attr-defined]
+    client.force_login(user)
+    for _ in range(2):
+        response = client.post("/admin/login/", {"username": "root", "password": "wrong"})
+    assert b"Wait five minutes" in response.content
+
+
 def test_a_token_is_given_for_a_password_and_can_be_revoked(client: Client, user: User) -> None:
     import base64
 
