@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.apps import apps
+from django.db import connection
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
@@ -37,8 +40,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def site(live_server: LiveServer, django_db_serialized_rollback: None) -> str:
-    """The address of the running site; the roles that migrations made are there in each test."""
+def site(live_server: LiveServer, transactional_db: None) -> str:
+    """The address of the running site. The roles are made anew: emptying the tables after a test takes them away."""
+    import_module("verdicts.migrations.0003_groups").make_groups(apps, connection.schema_editor())
     return str(live_server.url)
 
 
