@@ -51,6 +51,12 @@ def required(pattern: str) -> tuple[frozenset[str], bool]:
     return frozenset(best), bool(parsed.state.flags & re.IGNORECASE)
 
 
+def longest(pattern: str) -> str:
+    """The fixed text that every match has; "" where there are alternatives or none."""
+    texts, _ = required(pattern)
+    return next(iter(texts)) if len(texts) == 1 else ""
+
+
 def is_rare(text: str) -> bool:
     """Whether a text is worth looking for by itself: long enough, and nothing that healthy lines have."""
     return len(text) >= MIN_RARE and text.lower() not in ORDINARY

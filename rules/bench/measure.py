@@ -1,0 +1,182 @@
+"""Measuring: ours, ripgrep and a plain `re` loop on the same files with the same patterns, in turns."""
+
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rules import scan
+from rules.bench.generate import LogSet
+from rules.ruleset import Ruleset
+
+#: Punctuation that Python lets one escape and ripgrep does not.
+_NEEDLESS = set("\"'/ <>:,=!@%;`")
+_EXPLAIN = "from rules.cli import explain; explain()"
+
+
+@dataclass
+class Runs:
+    """Wall times of one contestant."""
+
+    name: str
+    seconds: list[float] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def median(self) -> float:
+        """The middle time; infinite without a run."""
+        return statistics.median(self.seconds) if self.seconds else float("inf")
+
+
+def rust_pattern(pattern: str) -> str:
+    """A pattern as ripgrep reads it, matching the same lines: the form that our automaton is given."""
+    plain = re.sub(r"\(\?P<\w+>", "(?:", scan.prefilter(pattern))
+    return re.sub(r"\\(.)", lambda m: m[1] if m[1] in _NEEDLESS else m[0], plain)
+
+
+def write_patterns(ruleset: Ruleset, path: Path) -> tuple[int, int]:
+    """Write the patterns that ripgrep takes; (written, refused by it)."""
+    patterns = [rust_pattern(pattern) for pattern in ruleset.patterns]
+    refused = 0
+    if not _accepted(patterns):
+        kept = [pattern for pattern in patterns if _accepted([pattern])]
+        refused = len(patterns) - len(kept)
+        patterns = kept
+    path.write_text("\n".join(patterns) + "\n", encoding="utf-8")
+    return len(patterns), refused
+
+
+def _accepted(patterns: list[str]) -> bool:
+    if ripgrep() is None:
+        return True
+    run = subprocess.run(
+        [ripgrep() or "rg", "--no-config", "-q", "-f", "-", "/dev/null"],
+        input="\n".join(patterns) + "\n",
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    return run.returncode != 2
+
+
+def ripgrep() -> str | None:
+    """Where ripgrep is, or None."""
+    return shutil.which("rg")
+
+
+def time_ripgrep(folder: Path, patterns: Path, *, ascii_only: bool) -> tuple[float, int]:
+    """One run of `rg -j1 -c -f` over the folder: (seconds, lines found). Raises RuntimeError when it fails."""
+    command = [ripgrep() or "rg", "-j1", "-c", "--no-config", "--no-ignore", "-a"]
+    command += ["--no-unicode"] if ascii_only else []
+    began = time.perf_counter()
+    run = subprocess.run([*command, "-f", str(patterns), str(folder)], text=True, capture_output=True, check=False)
+    seconds = time.perf_counter() - began
+    if run.returncode == 2:
+        raise RuntimeError(f"rg failed: {run.stderr[:200]}")
+    return seconds, sum(int(line.rpartition(":")[2]) for line in run.stdout.splitlines())
+
+
+def time_worker(mode: str, path: Path) -> dict[str, Any]:
+    """One run of the worker, with the whole process's wall time. Raises RuntimeError when it fails."""
+    began = time.perf_counter()
+    run = subprocess.run(
+        [sys.executable, "-m", "rules.bench.worker", mode, str(path)], text=True, capture_output=True, check=False
+    )
+    if run.returncode:
+        raise RuntimeError(f"the {mode} run failed: {run.stderr[-400:]}")
+    result: dict[str, Any] = json.loads(run.stdout)
+    return result | {"wall_seconds": time.perf_counter() - began}
+
+
+def time_explain(path: Path) -> float:
+    """One `inquest explain` of a file, start-up included. Raises RuntimeError when it fails."""
+    script = Path(sys.executable).with_name("inquest")
+    command = [str(script), "explain"] if script.exists() else [sys.executable, "-c", _EXPLAIN]
+    began = time.perf_counter()
+    run = subprocess.run([*command, "--json", str(path)], capture_output=True, check=False)
+    if run.returncode:
+        raise RuntimeError(f"inquest explain failed: {run.stderr[-400:].decode('utf-8', 'replace')}")
+    return time.perf_counter() - began
+
+
+def sample(logs: LogSet, path: Path, size: int) -> int:
+    """Whole lines from the beginning of every file, in proportion to the files; the bytes written."""
+    written = 0
+    with path.open("wb") as out:
+        for file in sorted(logs.folder.rglob("*.log")):
+            share = max(1, size * file.stat().st_size // max(logs.bytes, 1))
+            with file.open("rb") as source:
+                for line in source:
+                    if share <= 0:
+                        break
+                    out.write(line)
+                    share -= len(line)
+                    written += len(line)
+    return written
+
+
+def compare(logs: LogSet, ruleset: Ruleset, work: Path, *, runs: int, re_sample: int) -> dict[str, Any]:
+    """Ours against ripgrep and `re` on one set, in turns."""
+    patterns_file = work / "patterns.txt"
+    written, refused = write_patterns(ruleset, patterns_file)
+    ours = Runs("inquest (whole process)")
+    grep, grep_ascii = Runs("rg -j1 -c -f"), Runs("rg -j1 -c -f --no-unicode")
+    worker: dict[str, Any] = {}
+    lines = 0
+    for _ in range(runs):
+        worker = time_worker("collect", logs.folder)
+        ours.seconds.append(worker["wall_seconds"])
+        for contestant, ascii_only in ((grep, False), (grep_ascii, True)):
+            if ripgrep():
+                seconds, lines = time_ripgrep(logs.folder, patterns_file, ascii_only=ascii_only)
+                contestant.seconds.append(seconds)
+    out: dict[str, Any] = {
+        "bytes": logs.bytes,
+        "lines": logs.lines,
+        "files": logs.files,
+        "planted_lines": logs.planted,
+        "patterns": written,
+        "patterns_rg_refuses": refused,
+        "runs": runs,
+        "ours_seconds": ours.median,
+        "ours_mb_per_second": logs.bytes / 1e6 / ours.median,
+        "peak_mb": worker["peak_mb"],
+        "found": worker["found"],
+        "rg_seconds": grep.median if grep.seconds else None,
+        "rg_ascii_seconds": grep_ascii.median if grep_ascii.seconds else None,
+        "rg_lines": lines if grep.seconds else None,
+    }
+    if grep.seconds:
+        out["rg_over_ours"] = min(grep.median, grep_ascii.median) / ours.median
+    if re_sample:
+        part = work / "sample.log"
+        size = sample(logs, part, re_sample)
+        plain = time_worker("plain", part)
+        scaled = plain["seconds"] * logs.bytes / size
+        out |= {"re_sample_bytes": size, "re_sample_seconds": plain["seconds"], "re_scaled_seconds": scaled}
+        out["re_over_ours"] = scaled / ours.median
+    return out
+
+
+def flatness(logs: LogSet, *, runs: int) -> dict[str, Any]:
+    """What doubling the patterns costs: scan and collection without start-up, in turns."""
+    once, twice = Runs("patterns"), Runs("patterns doubled")
+    counts = {}
+    for _ in range(runs):
+        for contestant, mode in ((once, "collect"), (twice, "doubled")):
+            result = time_worker(mode, logs.folder)
+            contestant.seconds.append(result["seconds"])
+            counts[mode] = result["patterns"]
+    return {
+        "patterns": counts["collect"],
+        "doubled": counts["doubled"],
+        "seconds": once.median,
+        "doubled_seconds": twice.median,
+        "cost": twice.median / once.median - 1,
+    }
