@@ -127,7 +127,7 @@ def free_port() -> int:
 
 def get(address: str, path: str) -> tuple[int, str]:
     host, port = address.removeprefix("http://").rstrip("/").rsplit(":", 1)
-    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
     try:
         connection.request("GET", path)
         response = connection.getresponse()

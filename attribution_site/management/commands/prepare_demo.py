@@ -15,6 +15,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import BaseCommand, CommandError, CommandParser, call_command
 
+from attribution_site import health
 from attribution_site.cli import main as inquest
 from verdicts.models import Attempt
 
@@ -85,6 +86,8 @@ class Command(BaseCommand):
         if not new_passwords:
             call_command("migrate", interactive=False, verbosity=0)
             collect_static()
+            # Builds the rules' cache once, before web server and worker would both do it.
+            health.ruleset_digest()
             if sent := send_samples():
                 self.stdout.write(f"Loaded {sent} sample incidents.")
         made = accounts(renew=new_passwords)
