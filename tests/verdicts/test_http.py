@@ -3,18 +3,27 @@
 import json
 import urllib.error
 import urllib.request
+from importlib import import_module
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
+from django.db import connection
 from pytest_django.live_server_helper import LiveServer
 
 from tests.verdicts.builders import a_user, an_attempt, an_observation
 
-# The groups come from a migration, and an earlier test of this kind may have emptied the tables.
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def groups(transactional_db: None) -> None:
+    """The groups come from a migration, and an earlier test of this kind has emptied the tables."""
+    import_module("verdicts.migrations.0003_groups").make_groups(apps, SimpleNamespace(connection=connection))
 
 
 def _token(name: str) -> str:
