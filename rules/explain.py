@@ -63,7 +63,8 @@ def _headline(verdict: Verdict) -> str:
         why = verdict.missing[0] if verdict.missing else "what was seen are only consequences"
         return f"No cause found: {why}."
     first = verdict.causes[0]
-    text = _DOUBT[verdict.strength or Strength.WEAK] + first.title
+    doubt_word = _DOUBT[verdict.strength or Strength.WEAK]
+    text = doubt_word + (_lower(first.title) if doubt_word else first.title)
     if verdict.shared_element is not None:
         shared = verdict.shared_element
         return (
@@ -76,6 +77,12 @@ def _headline(verdict: Verdict) -> str:
         text += f", and {others} more of the same domain"
     doubt = next((f.why.split("; ")[0] for f in verdict.causes if f.strength == verdict.strength and f.why), "")
     return text + (f"; {doubt}." if doubt else ".")
+
+
+def _lower(title: str) -> str:
+    """A title inside a sentence: its first letter small, unless it is a name ("NCCL …", "GPUs …")."""
+    head = title.split(" ")[0]
+    return title if len(head) > 1 and not head[1:].islower() else title[0].lower() + title[1:]
 
 
 def blamed(nodes: list[AffectedNode]) -> str:

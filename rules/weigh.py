@@ -62,7 +62,7 @@ class Graph:
             if distance is not None and not a.rule.persistent and distance > duration(entry.within):
                 continue
             if self._related(entry.on, a, b):
-                return Edge(i, j, entry.on, specific, _timing(a, b, distance, sequence), sequence is Order.BEFORE)
+                return Edge(i, j, _shown(entry.on, a, b), specific, _timing(a, b, distance, sequence), sequence is Order.BEFORE)
         return None
 
     def edge(self, i: int, j: int) -> Edge | None:
@@ -105,6 +105,13 @@ class Graph:
         if not _same(a, b, "gpu"):
             return False
         return relation is Relation.GPU or _same(a, b, "link")
+
+
+def _shown(relation: Relation, a: Event, b: Event) -> Relation:
+    """The relation as it can be claimed: "same node" only where both nodes are known."""
+    if relation in (Relation.NODE, Relation.GPU, Relation.LINK) and not (a.nodes and b.nodes):
+        return Relation.JOB
+    return relation
 
 
 def _same(a: Event, b: Event, part: str) -> bool:
