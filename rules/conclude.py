@@ -70,9 +70,9 @@ def conclude(case: Case) -> Verdict:
         unrecognised=unrecognised,
         coverage=[case.report(source) for source in Source],
         blind_spots=blind,
-        discriminating_tests=explain.discriminating_tests(case, by_status["cause"], by_status["candidate"]),
+        discriminating_tests=explain.discriminating_tests(by_status["cause"], by_status["candidate"]),
         overturned_by=explain.overturned_by(case, by_status["cause"], blind),
-        advice=explain.advice(case, by_status["cause"], by_status["candidate"], outcome.shared),
+        advice=explain.advice(by_status["cause"], by_status["candidate"], outcome.shared),
         missing=explain.missing(case, outcome.domain, listed["interesting"]),
         proof=[_proof(entry) for entry in numbered],
         ruleset=RulesetUsed(
@@ -117,7 +117,8 @@ def _aside(case: Case, event: Event, edges: tuple[Interval | None, Interval | No
 
 
 _SCHEDULER_STATES = {
-    "COMPLETED": State.SUCCEEDED, "SUCCEEDED": State.SUCCEEDED, "COMPLETE": State.SUCCEEDED, "FINISHED": State.SUCCEEDED,
+    "COMPLETED": State.SUCCEEDED, "SUCCEEDED": State.SUCCEEDED, "COMPLETE": State.SUCCEEDED,
+    "FINISHED": State.SUCCEEDED,
     "FAILED": State.FAILED, "BOOT_FAIL": State.NODE_FAILED, "NODE_FAIL": State.NODE_FAILED,
     "CANCELLED": State.CANCELLED, "CANCELED": State.CANCELLED, "TIMEOUT": State.TIMED_OUT, "DEADLINE": State.TIMED_OUT,
     "DEADLINEEXCEEDED": State.TIMED_OUT, "PREEMPTED": State.PREEMPTED, "EVICTED": State.PREEMPTED,

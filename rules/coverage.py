@@ -259,5 +259,10 @@ def _few(rules: list[str], limit: int = 3) -> str:
 
 def _row(amount: str, name: str, known: str) -> list[str]:
     return textwrap.wrap(
-        f"{name}: {known}", 96, initial_indent=f"  {amount:>6}  ", subsequent_indent=" " * 12, break_long_words=False
+        f"{name}: {known}",
+        96,
+        initial_indent=f"  {amount:>6}  ",
+        subsequent_indent=" " * 12,
+        break_long_words=False,
+        break_on_hyphens=False,
     )

@@ -67,7 +67,7 @@ def attribute(
 
 
 def attempt_observation(attempt: Attempt) -> Observation | None:
-    """The scheduler's closing words in the attempt, as `scontrol show job` would print them, so that rules read them."""
+    """The scheduler's closing words in the attempt as `scontrol show job` prints them, so that rules read them."""
     parts = []
     if attempt.state:
         parts.append(f"JobState={attempt.state}")

@@ -58,7 +58,9 @@ def _headline(verdict: Verdict) -> str:
     if domain is Domain.AMBIGUOUS:
         parts = [f"{f.title} ({f.domain}{where(f)})" for f in verdict.candidates[:3]]
         more = len(verdict.candidates) - len(parts)
-        return f"Several causes fit and nothing orders or joins them: {'; '.join(parts)}{f'; and {more} more' if more else ''}."
+        if more:
+            parts.append(f"and {more} more")
+        return f"Several causes fit and nothing orders or joins them: {'; '.join(parts)}."
     if domain is Domain.UNATTRIBUTED:
         why = verdict.missing[0] if verdict.missing else "what was seen are only consequences"
         return f"No cause found: {why}."
@@ -81,7 +83,7 @@ def _headline(verdict: Verdict) -> str:
 
 def _lower(title: str) -> str:
     """A title inside a sentence: its first letter small, unless it is a name ("NCCL …", "GPUs …")."""
-    head = title.split(" ")[0]
+    head = title.partition(" ")[0]
     return title if len(head) > 1 and not head[1:].islower() else title[0].lower() + title[1:]
 
 
@@ -136,9 +138,7 @@ def _notes(pairs: list[Said]) -> list[Note]:
     return notes[:MAX_NOTES]
 
 
-def advice(
-    case: Case, causes: list[Entry], candidates: list[Entry], shared: SharedElement | None
-) -> dict[str, list[Note]]:
+def advice(causes: list[Entry], candidates: list[Entry], shared: SharedElement | None) -> dict[str, list[Note]]:
     """What to do now and later, as the blamed rules say; nothing where nothing is blamed."""
     pairs = _rules(causes)
     now: list[Said] = [(rule.now, rule.id, entry.id) for rule, entry in pairs]
@@ -152,11 +152,9 @@ def advice(
     return {"now": _notes(now), "later": _notes(later)}
 
 
-def discriminating_tests(case: Case, causes: list[Entry], candidates: list[Entry]) -> list[Note]:
+def discriminating_tests(causes: list[Entry], candidates: list[Entry]) -> list[Note]:
     """The cheapest tests that would tell the competing causes apart; for a single cause, its own check."""
     pairs = _rules([*causes, *candidates])
-    if len(pairs) > 1:
-        return _notes([(text, rule.id, entry.id) for rule, entry in pairs for text in [rule.check, *rule.apart]])
     return _notes([(text, rule.id, entry.id) for rule, entry in pairs for text in [rule.check, *rule.apart]])
 
 
@@ -166,23 +164,27 @@ def overturned_by(case: Case, causes: list[Entry], blind: list[BlindSpot]) -> li
     for rule, entry in _rules(causes):
         found += [(text, rule.id, entry.id) for text in rule.overturn]
         for spot in blind:
-            explaining = [
-                r for r in case.ruleset.rules
-                if r.blamable and r.match.sources[0] == spot.source
-                and any(targets(p, rule) and (spot.source in _CORE or p[0] != "@") for e in r.explains for p in e.symptoms)
-            ]  # fmt: skip
-            if explaining:
+            if explaining := [r for r in case.ruleset.rules if r.blamable and _could_overturn(r, spot.source, rule)]:
                 titles = "; ".join(r.title for r in explaining[:3])
-                place = f" of {entry.finding.locus['node']}" if entry.finding and "node" in entry.finding.locus else ""
-                text = f"In the {SOURCE_NAMES[spot.source]}{place}, which {STATUS_WORDS[ReportStatus(spot.status)]}: {titles}."
-                found.append((text, explaining[0].id, entry.id))
+                gap = SOURCE_NAMES[spot.source] + _there(entry, " of")
+                status = STATUS_WORDS[ReportStatus(spot.status)]
+                found.append((f"In the {gap}, which {status}: {titles}.", explaining[0].id, entry.id))
         if not rule.overturn and not any(f[2] == entry.id for f in found):
-            found.append((f"Earlier evidence of another fault{_there(entry)}.", None, entry.id))
+            found.append((f"Earlier evidence of another fault{_there(entry, ' on')}.", None, entry.id))
     return _notes(found)
 
 
-def _there(entry: Entry) -> str:
-    return f" on {entry.finding.locus['node']}" if entry.finding and "node" in entry.finding.locus else ""
+def _could_overturn(other: Rule, source: Source, rule: Rule) -> bool:
+    """Whether a rule of a missing source could demote this one: of the lesser sources only by naming it."""
+    if other.match.sources[0] != source:
+        return False
+    names = (name for entry in other.explains for name in entry.symptoms if source in _CORE or name[0] != "@")
+    return any(targets(name, rule) for name in names)
+
+
+def _there(entry: Entry, word: str) -> str:
+    node = entry.finding.locus.get("node") if entry.finding else None
+    return f"{word} {node}" if node else ""
 
 
 def missing(case: Case, domain: Domain, interesting: list[Finding]) -> list[str]:

@@ -67,7 +67,8 @@ def observation(path: Path, name: str, node: str, rank: int | None) -> Observati
     """One observation for a dump: "flight recorder: rank R; group K (desc) ranks [...] <what> <number> …; …".
 
     Per group: what `pg_status` counts as enqueued, and the last collective's sequence number among the
-    entries. Point-to-point numbers count per peer and cannot be compared between ranks. `rules.desync` reads it back with `parse`.
+    entries. Point-to-point numbers count per peer and cannot be compared between ranks. `rules.desync`
+    reads it back with `parse`.
     """
     data = load(path)
     config = _mapping(data.get("pg_config"))
@@ -101,7 +102,7 @@ Groups = dict[tuple[str, str, str], dict[str, int]]
 
 
 def parse(body: str) -> tuple[int | None, int, Groups]:
-    """Read an observation's body back: (rank, operations in flight, (group, desc, ranks) → number by what it counts)."""
+    """Read an observation's body back: (rank, operations in flight, (group, desc, ranks) → numbers by kind)."""
     who = re.match(re.escape(PREFIX) + r"rank (\d+); in flight (\d+);", body)
     groups = {}
     for match in _GROUP.finditer(body):

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rules import files
+from rules import looks
 from rules.attempt import Attempt, InputError, decode_attempt
 from rules.words import Source
 
@@ -129,7 +129,7 @@ def _loose(path: Path, name: str, source: Source | None, node: str, notes: list[
         return EvidenceFile(path, name, source, node, number, "as given")
     if node:
         return EvidenceFile(path, name, Source.SYSLOG, node, number, "as given")
-    source, why = guess(path)
+    source, why = looks.guess(path)
     node = _node_of_name(path.name) if source in (Source.SYSLOG, Source.FABRIC_MANAGER) else ""
     notes.append(f"{name}: read as {source}{f' of node {node}' if node else ''} ({why})")
     return EvidenceFile(path, name, source, node, number, why)
@@ -139,38 +139,3 @@ def _node_of_name(name: str) -> str:
     """ "dmesg-node7.txt" is node7's; a bare "dmesg.txt" nobody's."""
     match = re.match(r"(?:dmesg|syslog|messages|kern|kernel|journal|fabricmanager)[._-](.+)$", _SUFFIX.sub("", name))
     return match[1] if match and match[1].lower() not in _COMMON_NAMES | {"log", "later", "full", "out"} else ""
-
-
-#: What a source's lines look like; each hit in the sample counts one.
-_LOOKS: list[tuple[Source, re.Pattern[str]]] = [
-    (Source.PROGRESS, re.compile(r'^\s*\{[^\n]{0,200}$[\s\S]{0,400}"(?:pg_config|pg_status|nccl_version)"', re.MULTILINE)),
-    (Source.FABRIC_MANAGER, re.compile(r"^\[\w{3} +\d{1,2} \d{4} [\d:]{8}\] \[\w+\] \[tid \d+\]", re.MULTILINE)),
-    (Source.NETWORK_METRICS, re.compile(r"(?:^|\W)(?:Switch:[\w./-]+:\d+/\d+|considered by SM as|node_infiniband_\w+\{|\[ufm\]|UFM )")),
-    (Source.KUBERNETES, re.compile(r"^(?:LAST SEEN +TYPE|NAME +READY +STATUS|Events:\s*$|\s+Type +Reason +Age|Last State:|\s*Exit Code: +\d|Status: +(?:Failed|Pending|Running)|Reason: +\w|kind: (?:Pod|Job|Event|Workload|JobSet|PyTorchJob)|> ?kubectl )|^\S+ +\d+/\d+ +\w+ +\d+ +\w+$|\"kind\": ?\"(?:Pod|Event|Job|Workload)", re.MULTILINE)),
-    (Source.SCHEDULER, re.compile(r"^(?:slurmstepd|srun|salloc|sbatch|slurmctld|slurmd|pyxis)[:-]|^\[[\d:T.-]+\] (?:_slurm_rpc|sched:|_job_complete|error: Nodes|Killing|requeue)|JobState=|^JobID[ |]|\|(?:FAILED|COMPLETED|CANCELLED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY)\|", re.MULTILINE)),
-    (Source.SYSLOG, re.compile(r"NVRM: |\bkernel: |^kern +:|^<\d>\[ *\d+\.\d{6}\]|^\[ *\d+\.\d{6}\]|^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3}|EDAC |mce: |systemd\[\d+\]|^\[\w{3} ?\d+ \d\d:\d\d\]|^\d{1,2},\d+,\d+,[^;\n]*;|__REALTIME_TIMESTAMP|(?:oom-kill|invoked oom-killer)|Out of memory: Kill", re.MULTILINE)),
-    (Source.NODE_METRICS, re.compile(r"^(?:DCGM_FI_|node_|nvidia_smi_)\w+\{", re.MULTILINE)),
-    (Source.APPLOG, re.compile(r"Traceback \(most recent call last\)|NCCL (?:INFO|WARN)|torch|iteration +\d+|\bloss\b|ProcessGroup|CUDA |^\w+(?:Error|Exception)\b", re.MULTILINE)),
-]  # fmt: skip
-_NAMES: list[tuple[Source, re.Pattern[str]]] = [
-    (Source.FABRIC_MANAGER, re.compile(r"fabric.?manager|nv-?fm", re.IGNORECASE)),
-    (Source.NETWORK_METRICS, re.compile(r"\bufm|opensm|ibdiag|switch", re.IGNORECASE)),
-    (Source.KUBERNETES, re.compile(r"kubectl|^pods?\b|events?\b|describe|kueue", re.IGNORECASE)),
-    (Source.SYSLOG, re.compile(r"dmesg|syslog|messages|kern|journal", re.IGNORECASE)),
-    (Source.SCHEDULER, re.compile(r"slurmctld|slurmd\b|sacct|scontrol|^slurm\.(?:txt|log)$", re.IGNORECASE)),
-    (Source.APPLOG, re.compile(r"app|stdout|stderr|train|slurm-\d+|rank|\.out$|\.err$", re.IGNORECASE)),
-]
-SAMPLE = 256 * 1024
-
-
-def guess(path: Path) -> tuple[Source, str]:
-    """The source that a file's content looks like, else its name, else the application log."""
-    text = files.sample(path, SAMPLE)
-    scores = [(len(pattern.findall(text)), -index, source) for index, (source, pattern) in enumerate(_LOOKS)]
-    best, _, source = max(scores)
-    if best:
-        return source, "its content"
-    for source, pattern in _NAMES:
-        if pattern.search(path.name):
-            return source, "its name"
-    return Source.APPLOG, "nothing else fits"

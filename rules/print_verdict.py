@@ -39,7 +39,8 @@ def render(verdict: Verdict, notes: list[str], paint: Paint) -> list[str]:
     job = verdict.attempt.get("job_id", "unknown")
     name = "attempt" if job == "unknown" else f"job {job}"
     lines.append(
-        f"  The {name} {STATE_WORDS[verdict.terminal_state]}. Domain: {paint(colour, verdict.attributed_domain + strength)}"
+        f"  The {name} {STATE_WORDS[verdict.terminal_state]}. "
+        f"Domain: {paint(colour, verdict.attributed_domain + strength)}"
     )
     for title, found in (("Cause", verdict.causes), ("Could be", verdict.candidates)):
         for finding in found[:3]:

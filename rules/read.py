@@ -177,7 +177,8 @@ _PREFIXES: list[tuple[re.Pattern[str], Taker]] = [
     (re.compile(r"\d{1,2},\d+,(\d+),[^;\n]*;"), _kmsg),
     (
         re.compile(
-            r"\[?[IWEFCV](\d{3,4}) (\d\d):(\d\d):(\d\d)\.(\d{6,9})[ ]+(?:\d+[ ]+)?(?=[\w./-]+\.(?:cpp|cc|go|py|cu|h|hpp|c):\d+\])"
+            r"\[?[IWEFCV](\d{3,4}) (\d\d):(\d\d):(\d\d)\.(\d{6,9})[ ]+(?:\d+[ ]+)?"
+            r"(?=[\w./-]+\.(?:cpp|cc|go|py|cu|h|hpp|c):\d+\])"
         ),
         _klog,
     ),
@@ -234,8 +235,7 @@ def clean(line: str) -> str:
     """The line without colour codes, and of a redrawn progress bar only what was drawn last."""
     if "\x1b" in line:
         line = ANSI.sub("", line)
-    line = line.rstrip("\r\n")
-    return line
+    return line.rstrip("\r\n")
 
 
 def parse(line: str) -> Record:

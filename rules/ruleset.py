@@ -216,8 +216,8 @@ def _from_cached(cached: _Cached, digest: str) -> Ruleset:
 
 
 def _cache_file(digest: str) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "inquest" / f"rules-{CACHE_VERSION}-{scan.BACKEND}-{digest[:32]}.bin"
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    return base / "inquest" / f"rules-{CACHE_VERSION}-{scan.BACKEND}-{digest[:32]}.bin"
 
 
 def _read_cache(digest: str) -> _Cached | None:
@@ -239,8 +239,8 @@ def _write_cache(digest: str, built: _Cached) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(hashlib.sha256(data).digest() + data)
-        os.replace(file.name, path)
-    except OSError:
+        Path(file.name).replace(path)
+    except (OSError, RuntimeError):
         return
 
 

@@ -139,5 +139,10 @@ def text(ruleset: Ruleset, rule: Rule, place: Origin) -> str:
 
 def _wrapped(label: str, value: str) -> list[str]:
     return textwrap.wrap(
-        value, 100, initial_indent=f"  {label:12} ", subsequent_indent=" " * 15, break_long_words=False
+        value,
+        100,
+        initial_indent=f"  {label:12} ",
+        subsequent_indent=" " * 15,
+        break_long_words=False,
+        break_on_hyphens=False,
     ) or [f"  {label:12}"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 UTC = dt.UTC
-_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the clock is kept beside, see Stamp
 #: The year that stands for "not known": a leap year, so that Feb 29 parses.
 NO_YEAR = 2000
 MICRO = 1_000_000
@@ -107,7 +107,7 @@ def civil(
 ) -> Stamp | None:
     """A stamp from calendar fields; None when they name no moment (a 31st of June, hour 25)."""
     try:
-        moment = dt.datetime(NO_YEAR if year is None else year, month, day, hour, minute, min(second, 59))
+        moment = dt.datetime(year or NO_YEAR, month, day, hour, minute, min(second, 59))  # noqa: DTZ001 - see Stamp
     except ValueError:
         return None
     digits = (fraction or "")[:6]

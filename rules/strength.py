@@ -153,17 +153,19 @@ def _not_before(events: Sequence[Event], index: int) -> str:
 
 
 def could_explain(case: Case, source: Source, event: Event) -> bool:
+    """Whether a blamable rule of a source speaks of the event as its consequence."""
     return any(
         rule.match.sources[0] == source and speaks_of(rule, event) for rule in case.ruleset.rules if rule.blamable
     )
 
 
 def speaks_of(rule: Rule, event: Event) -> bool:
+    """Whether a rule says that it can explain the event, wherever and whenever."""
     return any(targets(p, event.rule) for entry in rule.explains for p in entry.symptoms)
 
 
 def window(case: Case) -> tuple[Interval | None, Interval | None]:
-    """The attempt's start and end with their slack: something after the first's latest and before the second's earliest is inside."""
+    """The attempt's start and end with their slack; None where it does not state them."""
     edges = []
     for text, before, after in ((case.attempt.start, BEFORE_START, 0), (case.attempt.end, 0, AFTER_END)):
         stamp = place(parsed, near=None, utc_offset=case.zone) if text and (parsed := parse_stamp(text)) else None

@@ -62,7 +62,9 @@ class Graph:
             if distance is not None and not a.rule.persistent and distance > duration(entry.within):
                 continue
             if self._related(entry.on, a, b):
-                return Edge(i, j, _shown(entry.on, a, b), specific, _timing(a, b, distance, sequence), sequence is Order.BEFORE)
+                return Edge(
+                    i, j, _shown(entry.on, a, b), specific, _timing(a, b, distance, sequence), sequence is Order.BEFORE
+                )
         return None
 
     def edge(self, i: int, j: int) -> Edge | None:

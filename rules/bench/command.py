@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from rules.bench import attribution, measure
-from rules.bench.generate import LogSet, generate
+from rules.bench.generate import generate
 from rules.examples import rule_files
 from rules.rule import Rule, parse_rule
 from rules.ruleset import CATALOGUE, load_ruleset
