@@ -1,23 +1,15 @@
 """The verdict pages: parse, call, render. What they show comes from `find.py`, what they change goes to `record.py`."""
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.models import User
-from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied
 from django.db.models import Prefetch
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
-from django_htmx.middleware import HtmxDetails
 
 from rules.attempt import InputError
 from rules.words import Domain
@@ -27,6 +19,7 @@ from verdicts.conclude import request_attribution
 from verdicts.filter_form import FilterForm, given
 from verdicts.filters import VerdictFilter
 from verdicts.forms import ReviewForm
+from verdicts.guard import Request, part_wanted, permitted
 from verdicts.models import Attempt, AttributionRequest, Verdict
 from verdicts.paging import page_of
 from verdicts.record import record_review
@@ -38,46 +31,9 @@ MOST_WAITING = 5
 #: Findings of one section that are shown before being asked for all of them.
 MOST_FINDINGS = 40
 
-View = Callable[..., HttpResponse]
-
-
-class Request(HttpRequest):
-    """A request as the middleware leaves it and `_permitted` lets it through."""
-
-    htmx: HtmxDetails
-    user: User
-
-
-def _permitted(allowed: Callable[[Any], bool]) -> Callable[[View], View]:
-    """Let in who is logged in and allowed; a partial update of a session that ended leads to the log-in page."""
-
-    def guard(view: View) -> View:
-        @wraps(view)
-        def guarded(request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
-            if not request.user.is_authenticated:
-                if not request.htmx:
-                    return redirect_to_login(request.get_full_path())
-                page = urlsplit(request.htmx.current_url_abs_path or "/")
-                return HttpResponseClientRedirect(redirect_to_login(page.geturl()).url)
-            if not allowed(request.user):
-                raise PermissionDenied
-            response = view(request, *args, **kwargs)
-            # The same address answers with a page or with a part of it.
-            patch_vary_headers(response, ["HX-Request", "HX-Target"])
-            return response
-
-        return guarded
-
-    return guard
-
-
-def _part_wanted(request: Request, target: str) -> bool:
-    """Whether htmx asks for one part of the page; going back in history wants the whole."""
-    return bool(request.htmx) and not request.htmx.history_restore_request and request.htmx.target == target
-
 
 @require_safe
-@_permitted(permissions.may_read)
+@permitted(permissions.may_read)
 def verdict_list(request: Request) -> HttpResponse:
     """The standing verdicts, filtered, sorted and paged by what the address says."""
     filters = VerdictFilter(given(request.GET), queryset=Verdict.objects.for_list())
@@ -90,7 +46,7 @@ def verdict_list(request: Request) -> HttpResponse:
         "form": form,
         "page": page,
         "rows": [(verdict, presentation.coverage(verdict.coverage)) for verdict in page],
-        "part": _part_wanted(request, "results"),
+        "part": part_wanted(request, "results"),
     }
     if context["part"]:
         return render(request, "verdicts/list.html#results", context)
@@ -104,7 +60,7 @@ def verdict_list(request: Request) -> HttpResponse:
 
 
 @require_safe
-@_permitted(permissions.may_read)
+@permitted(permissions.may_read)
 def verdict_detail(request: Request, verdict_id: UUID) -> HttpResponse:
     """One verdict with its doubt, its evidence and its history."""
     return _detail(request, verdict_id)
@@ -121,7 +77,7 @@ def _detail(request: Request, verdict_id: UUID, review_form: ReviewForm | None =
         "line_node": node,
         "line_rank": rank,
     }
-    if _part_wanted(request, "evidence"):
+    if part_wanted(request, "evidence"):
         return render(request, "verdicts/detail.html#evidence", context)
     history = list(Verdict.objects.history_of(attempt.pk).defer("body_json")[: MOST_VERSIONS + 1])
     own = next(
@@ -190,7 +146,7 @@ def _standing(attempt: Attempt, *, seen: int) -> dict[str, Any]:
 
 
 @require_safe
-@_permitted(permissions.may_read)
+@permitted(permissions.may_read)
 def attempt(request: Request, attempt_id: UUID) -> HttpResponse:
     """An attempt's standing verdict; while there is none, what is known of it and whether one is coming."""
     found = get_object_or_404(Attempt.objects.select_related("cluster", "workload"), pk=attempt_id)
@@ -208,7 +164,7 @@ def attempt(request: Request, attempt_id: UUID) -> HttpResponse:
 
 
 @require_GET
-@_permitted(permissions.may_read)
+@permitted(permissions.may_read)
 def progress(request: Request, attempt_id: UUID) -> HttpResponse:
     """What a page that waits for a verdict polls; it stops by itself when nothing is open any more."""
     found = get_object_or_404(Attempt.objects.only("id"), pk=attempt_id)
@@ -225,7 +181,7 @@ def progress(request: Request, attempt_id: UUID) -> HttpResponse:
 
 
 @require_POST
-@_permitted(permissions.may_attribute)
+@permitted(permissions.may_attribute)
 def attribute(request: Request, attempt_id: UUID) -> HttpResponse:
     """Ask for the best answer and go back to the attempt, whose page says how it stands."""
     try:
@@ -236,7 +192,7 @@ def attribute(request: Request, attempt_id: UUID) -> HttpResponse:
 
 
 @require_POST
-@_permitted(permissions.may_review)
+@permitted(permissions.may_review)
 def review(request: Request, verdict_id: UUID) -> HttpResponse:
     """Store a review; what cannot be stored comes back in the form as it was typed."""
     form = ReviewForm(request.POST)
