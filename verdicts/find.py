@@ -1,20 +1,21 @@
 """Reading the store: querysets that pages and API share."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.db import models
-from django.db.models import Count, F, Prefetch, Q
+from django.db.models import Count, F, Max, Min, Prefetch, Q, Sum
 from django.db.models.expressions import Combinable
 
 from rules.words import State
 from verdicts.choices import OPEN_STATES, RequestState
 
 if TYPE_CHECKING:
-    from verdicts.models import Attempt, AttributionRequest, Node, Verdict
+    from verdicts.models import Attempt, AttributionRequest, Node, UnrecognisedLine, Verdict
 else:
-    Attempt = AttributionRequest = Node = Verdict = models.Model
+    Attempt = AttributionRequest = Node = UnrecognisedLine = Verdict = models.Model
 
 #: A time, or the database's own.
 Moment = datetime | Combinable
@@ -81,6 +82,30 @@ class NodeQuerySet(models.QuerySet["Node"]):
             self.select_related("cluster")
             .annotate(blamed=Count("verdicts", filter=Q(verdicts__is_current=True), distinct=True))
             .order_by("cluster__name", "name", "id")
+        )
+
+
+class UnrecognisedQuerySet(models.QuerySet["UnrecognisedLine"]):
+    """Error lines that no rule knew, over many attempts. Only what stands counts: a line is not counted twice."""
+
+    def within(self, after: datetime | None, before: datetime | None) -> "UnrecognisedQuerySet":
+        """Those of standing verdicts whose attempt ended within the time given."""
+        found = self.filter(verdict__is_current=True)
+        if after is not None:
+            found = found.filter(verdict__happened_at__gte=after)
+        return found.filter(verdict__happened_at__lt=before) if before is not None else found
+
+    def templates(self) -> models.QuerySet["UnrecognisedLine", dict[str, Any]]:
+        """One row for each template: how often, in how many attempts, where, from when to when."""
+        return self.values("digest").annotate(
+            text=Min("template"),
+            lines=Sum("count"),
+            attempts=Count("verdict__attempt_id", distinct=True),
+            sources=ArrayAgg("source", distinct=True),
+            ends=Count("verdict_id", filter=Q(near_end=True), distinct=True),
+            first=Min("verdict__happened_at"),
+            last=Max("verdict__happened_at"),
+            rulesets=ArrayAgg("verdict__ruleset__digest", distinct=True),
         )
 
 

@@ -22,6 +22,7 @@ from verdicts.find import (
     AttemptQuerySet,
     NodeQuerySet,
     RequestQuerySet,
+    UnrecognisedQuerySet,
     VerdictQuerySet,
 )
 
@@ -362,6 +363,54 @@ class Finding(models.Model):
 
     def __str__(self) -> str:
         return f"{self.finding} {self.rule}"
+
+
+class UnrecognisedLine(models.Model):
+    """A template of error lines that no rule knew, as one verdict has it; for counts over many attempts."""
+
+    verdict = models.ForeignKey(Verdict, on_delete=models.CASCADE, related_name="unrecognised")
+    digest = models.CharField(max_length=64, help_text="SHA-256 of the template: its name in addresses.")
+    template = models.TextField()
+    source = models.CharField(max_length=32)
+    count = models.PositiveBigIntegerField(default=1)
+    near_end = models.BooleanField(default=False)
+    node = models.TextField(blank=True)
+    ref = models.TextField(blank=True)
+    example = models.TextField(blank=True)
+
+    objects = UnrecognisedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(name="unrecognised_digest_hex", condition=Q(digest__regex=r"^[0-9a-f]{64}$")),
+            _closed("unrecognised", "source", Source),
+        ]
+        indexes = [models.Index(fields=["digest", "verdict"], name="unrecognised_digest")]
+
+    def __str__(self) -> str:
+        return self.template
+
+
+class DriftCheck(models.Model):
+    """What the daily look for parser drift found; metrics and the page read the last one."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    checked_at = models.DateTimeField(db_default=Now(), editable=False)
+    until = models.DateTimeField()
+    days = models.PositiveSmallIntegerField()
+    attempts_before = models.PositiveIntegerField()
+    attempts_after = models.PositiveIntegerField()
+    ruleset = models.CharField(max_length=64, help_text="Digest of the rules that the windows were compared by.")
+    signs = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ["-checked_at", "id"]
+        constraints = [models.CheckConstraint(name="drift_days_positive", condition=Q(days__gte=1))]
+        indexes = [models.Index(fields=["-checked_at"], name="drift_checked")]
+
+    def __str__(self) -> str:
+        return f"{self.days} days until {self.until:%Y-%m-%d}"
 
 
 class AttributionRequest(models.Model):

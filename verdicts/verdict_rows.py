@@ -8,7 +8,7 @@ import msgspec
 
 from rules.ruleset import Ruleset
 from verdicts.choices import FindingStatus
-from verdicts.models import Attempt, Finding, Node, RulesetVersion, Verdict
+from verdicts.models import Attempt, Finding, Node, RulesetVersion, UnrecognisedLine, Verdict
 from verdicts.storable import storable
 
 #: The lists of a verdict that hold findings, with the status that being in one means.
@@ -53,7 +53,8 @@ def write_verdict(attempt: Attempt, raw: bytes, *, number: int, ruleset: Ruleset
         ruleset=RulesetVersion.objects.get(digest=ruleset.digest),
         engine=str(body.get("engine", "")),
     )
-    Finding.objects.bulk_create(list(_findings(verdict, storable(body))))
+    Finding.objects.bulk_create(list(_findings(verdict, verdict.body)))
+    UnrecognisedLine.objects.bulk_create(list(_unrecognised(verdict, verdict.body)))
     names = sorted({node["name"] for node in body.get("affected_nodes", []) if node.get("name")})
     Node.objects.bulk_create(
         [Node(cluster=attempt.cluster, name=name) for name in names],
@@ -84,3 +85,19 @@ def _findings(verdict: Verdict, body: dict[str, Any]) -> Iterator[Finding]:
                 count=finding.get("count", 1),
                 explained_by=(finding.get("explained_by") or {}).get("rule") or "",
             )
+
+
+def _unrecognised(verdict: Verdict, body: dict[str, Any]) -> Iterator[UnrecognisedLine]:
+    for item in body.get("unrecognised", []):
+        example = item.get("example") or {}
+        yield UnrecognisedLine(
+            verdict=verdict,
+            digest=hashlib.sha256(item["template"].encode()).hexdigest(),
+            template=item["template"],
+            source=item["source"],
+            count=item.get("count", 1),
+            near_end=item.get("near_end", False),
+            node=example.get("node") or "",
+            ref=example.get("ref") or "",
+            example=example.get("text") or "",
+        )
