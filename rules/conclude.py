@@ -96,6 +96,8 @@ def _sort_out(case: Case) -> tuple[list[Event], list[tuple[Event, str]]]:
             aside.append((event, "long before the last fault that was seen"))
         elif event.rule.blamable and (against := everything.refuted(event)):
             aside.append((event, f"contradicted: {against.rule.title}"))
+        elif event.rule.blamable and (end := everything.over(event)):
+            aside.append((event, f"it was over before anything failed: {end.rule.title}"))
         else:
             eligible.append(event)
     return eligible, aside

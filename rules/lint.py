@@ -110,7 +110,7 @@ def explains(a: Rule, b: Rule) -> bool:
 def _targets(ruleset: Ruleset) -> list[tuple[str, str]]:
     found = []
     for rule in ruleset.rules:
-        for entry in [*rule.explains, *rule.confirms, *rule.refutes]:
+        for entry in [*rule.explains, *rule.confirms, *rule.ends, *rule.refutes]:
             for pattern in entry.symptoms:
                 if not any(targets(pattern, other) for other in ruleset.rules):
                     found.append((f"explains {pattern!r}, which no rule is", rule.id))

@@ -112,6 +112,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     locus: LocusFrom = LocusFrom()
     explains: list[Explains] = []
     confirms: list[Explains] = []
+    ends: list[Explains] = []  # what is over where this was seen: an answer after a silence, a link up after a down
     refutes: list[Explains] = []  # what cannot be true where this was seen
     test: list[Example] = []
     incident: list[IncidentExample] = []
@@ -154,7 +155,7 @@ def _problems(rule: Rule) -> list[tuple[str, str]]:
         found.append((f"a rule with role {rule.role} needs a domain that can be blamed, not {rule.domain}", "role"))
     for key, text in [
         ("lag", rule.lag),
-        *(("within", entry.within) for entry in [*rule.explains, *rule.confirms, *rule.refutes]),
+        *(("within", entry.within) for entry in [*rule.explains, *rule.confirms, *rule.ends, *rule.refutes]),
     ]:
         try:
             duration(text or "0s")

@@ -14,10 +14,9 @@ from rules.events import Event, event_order
 from rules.rule import Rule, targets
 from rules.stamp import MICRO, Interval, Order, order, parse_stamp, place
 from rules.verdict import SharedElement
+from rules.weigh import WORKLOAD_GROUPS
 from rules.words import STRENGTHS, Domain, Group, Maturity, Role, Source, Strength
 
-#: What is meant by "the workload's own errors": a direct cause comes before all of them.
-WORKLOAD_GROUPS = {Group.COLLECTIVE, Group.CONNECTION, Group.PROCESS_DEATH, Group.CUDA_ERROR, Group.PYTHON_EXCEPTION}
 #: How far outside the attempt's window a fault may lie and still belong to it.
 BEFORE_START, AFTER_END = 10 * 60 * MICRO, 10 * 60 * MICRO
 #: A possible cause this close outside the window is still a doubt: a clock may be off by that much.

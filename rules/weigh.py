@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 from rules.events import Event, event_order, gap
 from rules.rule import Explains, Rule, targets
 from rules.ruleset import Default
-from rules.stamp import MICRO, Order, duration
-from rules.words import Relation, Role
+from rules.stamp import MICRO, Interval, Order, duration, order
+from rules.words import Group, Relation, Role
+
+
+#: What is meant by "the workload's own errors": a direct cause comes before all of them.
+WORKLOAD_GROUPS = {Group.COLLECTIVE, Group.CONNECTION, Group.PROCESS_DEATH, Group.CUDA_ERROR, Group.PYTHON_EXCEPTION}
+#: A state that ended this long before the first of them had nothing to do with it.
+QUIET = 10 * 60 * MICRO
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,28 @@ class Graph:
                 ):
                     return other
         return None
+
+    def over(self, event: Event) -> Event | None:
+        """The event that ended another long before the workload's first error, or None.
+
+        A server that answered again, and a link that came up, ten minutes before anything failed did not fail it.
+        """
+        for other in self.events:
+            for entry in other.rule.ends:
+                if any(targets(pattern, event.rule) for pattern in entry.symptoms) and self._related(
+                    entry.on, other, event
+                ):
+                    if self._long_before_errors(event, other):
+                        return other
+        return None
+
+    def _long_before_errors(self, event: Event, end: Event) -> bool:
+        last, over = event.seen[-1].when, end.first.when
+        if order(last, over) is not Order.BEFORE:
+            return False
+        errors = [e.when for e in self.events if WORKLOAD_GROUPS & set(e.rule.groups)]
+        quiet = Interval(over.clock, over.earliest, over.latest + QUIET) if over else None
+        return bool(errors) and all(order(quiet, when) is Order.BEFORE for when in errors)
 
     def _related(self, relation: Relation, a: Event, b: Event) -> bool:
         """Whether the two places stand in the relation; a place that is not known is not held against it."""

@@ -185,3 +185,25 @@ def test_an_unrecognised_error_near_the_end_lowers_strength() -> None:
     verdict = judged([*fault("gpu", "n2", 11), *consequences(15, NODES, "n2"), odd])
     assert verdict.strength is Strength.MODERATE
     assert [u.template for u in verdict.unrecognised] == ["frobnicator: fatal error <num>"]
+
+
+def test_a_silence_that_was_over_long_before_anything_failed_is_not_blamed() -> None:
+    lines = (
+        f"{at(1)} n2 kernel: nfs: server store7 not responding, still trying",
+        f"{at(2)} n2 kernel: nfs: server store7 OK",
+    )
+    over = verdict_on([*seen("syslog", *lines, node="n2"), *consequences_of_a_rank(40)])
+    assert [f.why for f in over.interesting if f.symptom == "nfs_not_responding"] == [
+        "it was over before anything failed: An NFS server answers again"
+    ]
+    lasting = verdict_on([*seen("syslog", lines[0], node="n2"), *consequences_of_a_rank(40)])
+    assert lasting.attributed_domain is Domain.STORAGE
+
+
+def consequences_of_a_rank(minute: int) -> list[Observation]:
+    return seen(
+        "applog",
+        f"{at(minute)} [rank3]: [E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=12, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600499 milliseconds before timing out.",
+        node="n1",
+    )
