@@ -9,7 +9,6 @@ from rules.ruleset import Default
 from rules.stamp import MICRO, Interval, Order, duration, order
 from rules.words import Group, Relation, Role
 
-
 #: What is meant by "the workload's own errors": a direct cause comes before all of them.
 WORKLOAD_GROUPS = {Group.COLLECTIVE, Group.CONNECTION, Group.PROCESS_DEATH, Group.CUDA_ERROR, Group.PYTHON_EXCEPTION}
 #: A state that ended this long before the first of them had nothing to do with it.
