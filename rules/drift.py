@@ -8,6 +8,7 @@ text still comes and its pattern does not match, and a template appears that no 
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def read_window(folder: Path, ruleset: Ruleset) -> Window:
     inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     incidents = [folder] if (folder / "attempt.json").exists() or not inside else inside
     window = Window()
-    texts = _texts(ruleset)
+    texts = fixed_texts(ruleset)
     for path in incidents:
         try:
             incident = open_incident([path])
@@ -158,7 +159,8 @@ class Texts:
     owners: dict[bytes, tuple[str, ...]]
 
 
-def _texts(ruleset: Ruleset) -> Texts:
+@lru_cache(maxsize=4)
+def fixed_texts(ruleset: Ruleset) -> Texts:
     """The longest fixed text of every pattern that has one long and rare enough."""
     owners: dict[bytes, list[str]] = {}
     for pattern, index in zip(ruleset.patterns, ruleset.owners, strict=True):
@@ -170,6 +172,12 @@ def _texts(ruleset: Ruleset) -> Texts:
         return Texts(None, {})
     looks = re.compile(b"|".join(re.escape(text) for text in sorted(owners, key=len, reverse=True)))
     return Texts(looks, {text: tuple(sorted(set(ids))) for text, ids in owners.items()})
+
+
+def nearly(texts: Texts, line: str) -> list[str]:
+    """The rules whose fixed text is in a line; near-misses where the line is one that no rule knows."""
+    raw = line.encode("utf-8", "backslashreplace")
+    return sorted({rule_id for text, ids in texts.owners.items() if text in raw for rule_id in ids})
 
 
 def add(window: Window, incident: Incident, ruleset: Ruleset, texts: Texts) -> None:
