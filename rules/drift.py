@@ -55,6 +55,7 @@ class Drifted(msgspec.Struct, frozen=True, kw_only=True):
     after: int
     text: str
     example: str = ""
+    template: str = ""  # of the lines meant, where it is about lines
 
 
 def compare(ruleset: Ruleset, before: Window, after: Window) -> list[Drifted]:
@@ -105,6 +106,7 @@ def _near(before: Window, after: Window) -> list[Drifted]:
                     after=count,
                     text=f"its fixed text comes in lines that it does not match: {template}",
                     example=after.examples.get(template, ""),
+                    template=template,
                 )
             )
     return found
@@ -113,7 +115,15 @@ def _near(before: Window, after: Window) -> list[Drifted]:
 def _unknown(before: Window, after: Window) -> list[Drifted]:
     """Templates of lines that look like errors, that no rule knows, and that were not there before."""
     return [
-        Drifted(kind="unknown", rule="", before=0, after=count, text=template, example=after.examples.get(template, ""))
+        Drifted(
+            kind="unknown",
+            rule="",
+            before=0,
+            after=count,
+            text=template,
+            example=after.examples.get(template, ""),
+            template=template,
+        )
         for template, count in after.unknown.items()
         if not before.unknown[template]
     ]
