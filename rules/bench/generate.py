@@ -168,7 +168,8 @@ def _loader(rng: random.Random, _node: str, index: int, number: int) -> str:
     shard = int(rng.random() * 100_000)
     return (
         f"[rank{index * 8 + number % 8}]: {_dashed(number)} INFO data.loader: "
-        f"opened s3://corpus/v7/shard-{shard:06d}.tar, {int(rng.random() * 9000)} samples, {rng.random() * 300:.1f} MB, {rng.random() * 2:.2f} s"
+        f"opened s3://corpus/v7/shard-{shard:06d}.tar, {int(rng.random() * 9000)} samples, "
+        f"{rng.random() * 300:.1f} MB, {rng.random() * 2:.2f} s"
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rules import scan
+from rules import literals, scan
 from rules.bench.generate import LogSet
 from rules.ruleset import Ruleset
 
@@ -70,12 +70,19 @@ def ripgrep() -> str | None:
     return shutil.which("rg")
 
 
-def time_ripgrep(folder: Path, patterns: Path, *, ascii_only: bool) -> tuple[float, int]:
-    """One run of `rg -j1 -c -f` over the folder: (seconds, lines found). Raises RuntimeError when it fails."""
-    command = [ripgrep() or "rg", "-j1", "-c", "--no-config", "--no-ignore", "-a"]
-    command += ["--no-unicode"] if ascii_only else []
+def time_ripgrep(folder: Path, patterns: Path, *options: str, limit: float) -> tuple[float, int | None]:
+    """One run of `rg -j1 -c -f` over the folder: (seconds, lines found, or None when it was stopped at the limit).
+
+    Raises RuntimeError when it fails.
+    """
+    command = [ripgrep() or "rg", "-j1", "-c", "--no-config", "--no-ignore", "-a", *options]
     began = time.perf_counter()
-    run = subprocess.run([*command, "-f", str(patterns), str(folder)], text=True, capture_output=True, check=False)
+    try:
+        run = subprocess.run(
+            [*command, "-f", str(patterns), str(folder)], text=True, capture_output=True, check=False, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return limit, None
     seconds = time.perf_counter() - began
     if run.returncode == 2:
         raise RuntimeError(f"rg failed: {run.stderr[:200]}")
@@ -121,21 +128,28 @@ def sample(logs: LogSet, path: Path, size: int) -> int:
     return written
 
 
-def compare(logs: LogSet, ruleset: Ruleset, work: Path, *, runs: int, re_sample: int) -> dict[str, Any]:
-    """Ours against ripgrep and `re` on one set, in turns."""
-    patterns_file = work / "patterns.txt"
+def compare(
+    logs: LogSet, ruleset: Ruleset, work: Path, *, runs: int, re_sample: int, rg_limit: float
+) -> dict[str, Any]:
+    """Ours against ripgrep and `re` on one set, in turns. A contestant that hits the limit is not run again."""
+    patterns_file, texts_file = work / "patterns.txt", work / "texts.txt"
     written, refused = write_patterns(ruleset, patterns_file)
-    ours = Runs("inquest (whole process)")
-    grep, grep_ascii = Runs("rg -j1 -c -f"), Runs("rg -j1 -c -f --no-unicode")
+    texts_file.write_text("\n".join(fixed_texts(ruleset)) + "\n", encoding="utf-8")
+    ours = Runs("inquest")
+    grep = {
+        "rg": (Runs("rg -j1 -c -f"), patterns_file, ()),
+        "rg_ascii": (Runs("rg -j1 -c -f --no-unicode"), patterns_file, ("--no-unicode", "--dfa-size-limit=1G")),
+        "rg_texts": (Runs("rg -j1 -c -F -f, fixed texts only"), texts_file, ("-F",)),
+    }
     worker: dict[str, Any] = {}
-    lines = 0
     for _ in range(runs):
         worker = time_worker("collect", logs.folder)
         ours.seconds.append(worker["wall_seconds"])
-        for contestant, ascii_only in ((grep, False), (grep_ascii, True)):
-            if ripgrep():
-                seconds, lines = time_ripgrep(logs.folder, patterns_file, ascii_only=ascii_only)
+        for contestant, patterns, options in grep.values():
+            if ripgrep() and not contestant.note:
+                seconds, lines = time_ripgrep(logs.folder, patterns, *options, limit=rg_limit)
                 contestant.seconds.append(seconds)
+                contestant.note = "" if lines is not None else "stopped"
     out: dict[str, Any] = {
         "bytes": logs.bytes,
         "lines": logs.lines,
@@ -148,12 +162,15 @@ def compare(logs: LogSet, ruleset: Ruleset, work: Path, *, runs: int, re_sample:
         "ours_mb_per_second": logs.bytes / 1e6 / ours.median,
         "peak_mb": worker["peak_mb"],
         "found": worker["found"],
-        "rg_seconds": grep.median if grep.seconds else None,
-        "rg_ascii_seconds": grep_ascii.median if grep_ascii.seconds else None,
-        "rg_lines": lines if grep.seconds else None,
     }
-    if grep.seconds:
-        out["rg_over_ours"] = min(grep.median, grep_ascii.median) / ours.median
+    for key, (contestant, _, _) in grep.items():
+        if contestant.seconds:
+            stopped = bool(contestant.note)
+            seconds = max(contestant.seconds) if stopped else contestant.median
+            out[key] = {"name": contestant.name, "seconds": seconds, "stopped": stopped}
+    if "rg" in out:
+        out["rg_over_ours"] = min(out["rg"]["seconds"], out["rg_ascii"]["seconds"]) / ours.median
+        out["rg_stopped"] = out["rg"]["stopped"] and out["rg_ascii"]["stopped"]
     if re_sample:
         part = work / "sample.log"
         size = sample(logs, part, re_sample)
@@ -162,6 +179,12 @@ def compare(logs: LogSet, ruleset: Ruleset, work: Path, *, runs: int, re_sample:
         out |= {"re_sample_bytes": size, "re_sample_seconds": plain["seconds"], "re_scaled_seconds": scaled}
         out["re_over_ours"] = scaled / ours.median
     return out
+
+
+def fixed_texts(ruleset: Ruleset) -> list[str]:
+    """A fixed text of every pattern that has one: much less than the patterns say, and ripgrep's best case."""
+    texts = {text for pattern in ruleset.patterns for text in literals.required(pattern)[0] if literals.is_rare(text)}
+    return sorted(text for text in texts if "\n" not in text)
 
 
 def flatness(logs: LogSet, *, runs: int) -> dict[str, Any]:
