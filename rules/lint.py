@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from rules import decode, extract, read, scan
+from rules import decode, extract, literals, read, scan
 from rules.examples import Failure, rule_files
 from rules.observation import Observation
 from rules.rule import Rule, RuleError, line_of, parse_rule, targets
@@ -15,6 +15,7 @@ def lint(ruleset: Ruleset, roots: list[Path]) -> list[Failure]:
     """Every problem of the rule files under `roots`, in the order of the files."""
     problems: list[Failure] = []
     sources: dict[str, tuple[Path, bytes, Rule]] = {}
+    known = frozenset(ruleset.patterns)  # the automaton was made of these, so it refuses none of them
     for path, raw in rule_files(roots):
         try:
             rule = parse_rule(raw, name=str(path))
@@ -24,11 +25,12 @@ def lint(ruleset: Ruleset, roots: list[Path]) -> list[Failure]:
             problems.append(Failure(name, int(line) if line.isdigit() else 1, text.strip()))
             continue
         sources[rule.id] = (path, raw, rule)
-        problems += [Failure(str(path), line_of(raw, "", near), text) for text, near in _one(ruleset, rule)]
-    for text, rule_id in _targets(ruleset):
+        problems += [Failure(str(path), line_of(raw, "", near), text) for text, near in _one(ruleset, rule, known)]
+    for text, rule_id in [*_targets(ruleset), *_doubles(ruleset)]:
         if rule_id in sources:
             path, raw, _ = sources[rule_id]
-            problems.append(Failure(str(path), line_of(raw, "explains", "[[explains]]"), text))
+            near = "any" if text.startswith("pattern") else "explains"
+            problems.append(Failure(str(path), line_of(raw, near, f"[[{near}]]"), text))
     for cycle in _cycles(ruleset):
         path, raw, _ = sources.get(cycle[0]) or (Path("?"), b"", None)
         text = "explains in a circle without an order in time: " + " → ".join([*cycle, cycle[0]])
@@ -36,7 +38,7 @@ def lint(ruleset: Ruleset, roots: list[Path]) -> list[Failure]:
     return problems
 
 
-def _one(ruleset: Ruleset, rule: Rule) -> list[tuple[str, str]]:
+def _one(ruleset: Ruleset, rule: Rule, known: frozenset[str]) -> list[tuple[str, str]]:
     """(problem, text near which it stands) of one rule."""
     found = []
     if not rule.links and not rule.note:
@@ -44,7 +46,7 @@ def _one(ruleset: Ruleset, rule: Rule) -> list[tuple[str, str]]:
     if rule.match.decode and rule.match.decode not in decode.DECODERS:
         found.append((f"decoder {rule.match.decode!r} is none of {', '.join(sorted(decode.DECODERS))}", "decode"))
     for pattern in rule.match.any:
-        if reason := scan.refusal(pattern):
+        if pattern not in known and (reason := scan.refusal(pattern)):
             found.append((f"pattern {pattern!r}: the automaton refuses it: {reason}", pattern))
         if len(_fixed(pattern)) < 4:
             found.append(
@@ -62,8 +64,57 @@ def _one(ruleset: Ruleset, rule: Rule) -> list[tuple[str, str]]:
         found.append(("a rule that can be blamed says what to do: `now` and `later`", "impact"))
     if rule.blamable and not rule.check:
         found.append(("a rule that can be blamed says how to tell it from another cause: `check`", "impact"))
+    found += [(text, "where") for text in _impossible(rule)]
     if rule.id in ruleset.by_id:
-        found += [(text, "[[test]]") for text in _others(ruleset, rule)]
+        found += [(text, "[[test]]") for text in [*_others(ruleset, rule), *_unreachable(ruleset, rule)]]
+    return found
+
+
+def _impossible(rule: Rule) -> list[str]:
+    """Conditions that can never hold: a field that nothing yields, a value that its group cannot have."""
+    found = []
+    names = {name for pattern in rule.match.any for name in re.compile(pattern).groupindex}
+    for key, values in [*rule.match.where.items(), *rule.match.unless.items()]:
+        if key not in names:
+            if not rule.match.decode:
+                found.append(f"condition on {key!r}, which no pattern has as a group and no decoder yields")
+            continue
+        possible = [literals.group_texts(pattern, key) for pattern in rule.match.any]
+        if rule.match.decode or any(texts is None for texts in possible):
+            continue
+        texts = {text.strip() for part in possible for text in part or ()} | {""}
+        if lost := sorted(set(values) - texts):
+            found.append(f"condition on {key!r}: no pattern can yield {', '.join(map(repr, lost))}")
+    return found
+
+
+def _unreachable(ruleset: Ruleset, rule: Rule) -> list[str]:
+    """A rule whose own firing lines never make it fire, with what fires in its place."""
+    taken: set[str] = set()
+    lines = [line for example in rule.test if example.expect.get("matches", 0) for line in example.lines]
+    for line in lines:
+        ids = {s.rule.id for s in extract.sightings(ruleset, Observation(source=rule.match.sources[0], body=line))}
+        if rule.id in ids:
+            return []
+        taken |= ids
+    if not lines:
+        return []
+    instead = f"; {', '.join(sorted(taken)[:3])} fires instead" if taken else ""
+    return [f"unreachable: none of its own firing lines makes it fire{instead}"]
+
+
+def _doubles(ruleset: Ruleset) -> list[tuple[str, str]]:
+    """Rules that hold another's pattern, where nothing tells the two apart."""
+    found = []
+    first: dict[str, Rule] = {}
+    for rule in ruleset.rules:
+        match = rule.match
+        if match.where or match.unless or match.none or match.decode or match.generic:
+            continue
+        for pattern in match.any:
+            other = first.setdefault(pattern, rule)
+            if other.id != rule.id and not _related(other, rule):
+                found.append((f"pattern {pattern!r} is also in {other.id}, and no condition tells them apart", rule.id))
     return found
 
 

@@ -57,6 +57,37 @@ def longest(pattern: str) -> str:
     return next(iter(texts)) if len(texts) == 1 else ""
 
 
+def group_texts(pattern: str, group: str) -> frozenset[str] | None:
+    """All texts that a named group can have, None when they are not a few fixed ones."""
+    parsed = _parser.parse(pattern)
+    number = parsed.state.groupdict.get(group)
+    if number is None:
+        return frozenset()
+    items = _group_items(list(parsed), number)
+    if items is None or parsed.state.flags & re.IGNORECASE:
+        return None
+    texts = _sequence(items)
+    return frozenset(texts) if texts is not None else None
+
+
+def _group_items(items: list[Any], number: int) -> list[Any] | None:
+    """What stands in a numbered group, wherever it is nested."""
+    for op, value in items:
+        inner: list[list[Any]] = []
+        if op is sre.SUBPATTERN:
+            if value[0] == number:
+                return list(value[3])
+            inner = [list(value[3])]
+        elif op in (sre.MAX_REPEAT, sre.MIN_REPEAT):
+            inner = [list(value[2])]
+        elif op is sre.BRANCH:
+            inner = [list(branch) for branch in value[1]]
+        for part in inner:
+            if (found := _group_items(part, number)) is not None:
+                return found
+    return None
+
+
 def is_rare(text: str) -> bool:
     """Whether a text is worth looking for by itself: long enough, and nothing that healthy lines have."""
     return len(text) >= MIN_RARE and text.lower() not in ORDINARY
