@@ -113,7 +113,7 @@ def _doubles(ruleset: Ruleset) -> list[tuple[str, str]]:
             continue
         for pattern in match.any:
             other = first.setdefault(pattern, rule)
-            if other.id != rule.id and not _related(other, rule):
+            if other.id != rule.id and other.role is rule.role and not _related(other, rule):
                 found.append((f"pattern {pattern!r} is also in {other.id}, and no condition tells them apart", rule.id))
     return found
 
