@@ -1,16 +1,22 @@
 """The attempt: what `attempt.json` says about one execution of a workload."""
 
+import codecs
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
 
-from rules.stamp import parse_stamp
+from rules.stamp import Stamp, parse_stamp
 from rules.words import ReportStatus, Source
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(max_length=4096)]
+
+#: As large as a rank, in a file's name, a record or the attempt, can be.
+MAX_RANK = 10_000_000
+#: As long as a node's name can be; the store's columns hold no more.
+MAX_NAME = 255
 
 TOPOLOGY_KINDS = ("switch", "rail", "rack", "power", "image", "maintenance")
 MAX_NODES = 100_000
@@ -71,7 +77,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     image: Text = ""
     topology: dict[str, dict[str, list[str]]] = {}
     clock_bounds: dict[Source, Annotated[float, msgspec.Meta(ge=0, le=86400)]] = {}
-    utc_offset: Annotated[str, msgspec.Meta(pattern=r"^([+-]\d\d:\d\d|Z)?$")] = ""
+    utc_offset: Annotated[str, msgspec.Meta(pattern="^([+-](0[0-9]|1[0-4]):[0-5][0-9]|Z)?$")] = ""
     collectors: list[CollectorReport] = []
 
     def described(self) -> dict[str, Any]:
@@ -84,7 +90,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def decode_attempt(raw: bytes, *, name: str = "attempt.json") -> Attempt:
     """Decode and check an attempt. Raises InputError naming the file and the field."""
     try:
-        attempt = msgspec.json.decode(raw, type=Attempt)
+        attempt = msgspec.json.decode(_as_utf8(raw), type=Attempt)
     except msgspec.ValidationError as error:
         raise InputError(f"{name}: {_field(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -98,14 +104,28 @@ def checked(attempt: Attempt, *, name: str = "attempt") -> Attempt:
     for kind in attempt.topology:
         if kind not in TOPOLOGY_KINDS:
             raise InputError(f"{name}: topology.{kind}: is none of {', '.join(TOPOLOGY_KINDS)}")
-    for rank in attempt.ranks:
-        if not rank.isdigit():
-            raise InputError(f"{name}: ranks.{rank}: a rank is a whole number from 0")
+    ranks = {_rank(text, name): spot for text, spot in attempt.ranks.items()}
+    if len(ranks) < len(attempt.ranks):
+        raise InputError(f"{name}: ranks: one rank is there twice, with leading zeros and without")
     try:
         nodes = expand_hostlist(",".join(attempt.nodes))
     except ValueError as error:
         raise InputError(f"{name}: nodes: {error}") from error
-    return msgspec.structs.replace(attempt, nodes=sorted(set(nodes), key=natural))
+    return msgspec.structs.replace(attempt, nodes=sorted(set(nodes), key=natural), ranks=ranks)
+
+
+def _as_utf8(raw: bytes) -> bytes:
+    """The bytes as editors and shells on other systems write them: without a byte order mark, UTF-16 as UTF-8."""
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return raw.decode("utf-16").encode()
+    return raw.removeprefix(codecs.BOM_UTF8)
+
+
+def _rank(text: str, name: str) -> str:
+    """A rank as it is written everywhere else. Raises InputError."""
+    if not re.fullmatch("[0-9]{1,8}", text) or int(text) > MAX_RANK:
+        raise InputError(f"{name}: ranks.{text[:40]}: a rank is a whole number from 0 to {MAX_RANK}")
+    return str(int(text))
 
 
 def _check_times(attempt: Attempt, name: str) -> None:
@@ -113,8 +133,18 @@ def _check_times(attempt: Attempt, name: str) -> None:
     for field in ("submit_time", "start", "end"):
         value = getattr(attempt, field)
         stamp = parse_stamp(value) if value is not None else None
-        if value is not None and (stamp is None or stamp.clock not in ("utc", "local")):
-            raise InputError(f"{name}: {field}: {value!r} is not an RFC 3339 time such as 2026-11-03T02:11:04+01:00")
+        if value is not None and (stamp is None or stamp.clock not in ("utc", "local") or not _in_calendar(stamp)):
+            raise InputError(
+                f"{name}: {field}: {value[:80]!r} is not an RFC 3339 time such as 2026-11-03T02:11:04+01:00"
+            )
+
+
+def _in_calendar(stamp: Stamp) -> bool:
+    """Whether the moment is within the years 1 to 9999 in UTC too: "0001-01-01T00:00:00+14:00" is not."""
+    try:
+        return bool(str(stamp))
+    except OverflowError:
+        return False
 
 
 def _field(error: msgspec.ValidationError) -> str:
@@ -125,18 +155,30 @@ def _field(error: msgspec.ValidationError) -> str:
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
-    """Sort key under which gpu-2 comes before gpu-10."""
-    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"(\d+)", text) if p]
+    """Sort key under which gpu-2 comes before gpu-10, and no two texts are equal, so that n1 and n01 keep one order."""
+    key = []
+    for part in re.split("([0-9]+)", text):
+        digits = part.lstrip("0") if part[:1] in _DIGITS else ""
+        if part:
+            key.append((0, len(digits), digits) if part[0] in _DIGITS else (1, 0, part))
+    return [*key, (-1, 0, text)]
 
 
+_DIGITS = frozenset("0123456789")
 _BRACKET = re.compile(r"^([^\[\]]*)\[([0-9,-]+)\](.*)$")
+#: Ranges in one name ("rack[1-4]-node[01-16]") and digits in one number.
+MAX_RANGES, MAX_DIGITS = 16, 18
 
 
 def expand_hostlist(text: str) -> list[str]:
     """Expand a Slurm host list ("gpu-[01-03,7],login1") into names. Raises ValueError when it is malformed."""
     names: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        if part.count("[") > MAX_RANGES:
+            raise ValueError(f"{part[:80]!r} has more than {MAX_RANGES} ranges")
         for name in _expand(part.strip()):
+            if len(name) > MAX_NAME:
+                raise ValueError(f"{name[:80]!r} is longer than {MAX_NAME} characters")
             names.append(name)
             if len(names) > MAX_NODES:
                 raise ValueError(f"{text[:80]!r} stands for more than {MAX_NODES} nodes")
@@ -154,7 +196,8 @@ def _expand(part: str) -> Iterator[str]:
     for piece in ranges.split(","):
         low, _, high = piece.partition("-")
         high = high or low
-        if not (low.isdigit() and high.isdigit()) or int(high) < int(low):
-            raise ValueError(f"{piece!r} in {part[:80]!r} is not a range")
+        digits = low.isdigit() and high.isdigit() and max(len(low), len(high)) <= MAX_DIGITS
+        if not digits or int(high) < int(low):
+            raise ValueError(f"{piece[:80]!r} in {part[:80]!r} is not a range")
         for number in range(int(low), int(high) + 1):
             yield from _expand(f"{head}{number:0{len(low)}d}{tail}")

@@ -4,6 +4,7 @@ A line longer than a block is handed over in pieces that keep its number. A file
 than it may, or that is binary, ends with the reason.
 """
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -58,7 +59,7 @@ def chunks(path: Path) -> Iterator[bytes]:
     """The unpacked bytes of a file, UTF-16 turned to UTF-8, in pieces. Raises Unreadable or OSError."""
     packed = path.stat().st_size
     total = 0
-    decode = ""
+    decoder: codecs.IncrementalDecoder | None = None
     with _open(path) as stream:
         while True:
             try:
@@ -66,17 +67,20 @@ def chunks(path: Path) -> Iterator[bytes]:
             except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
                 raise Unreadable(f"the packed data is damaged after {total} bytes: {error}") from error
             if not piece:
+                if decoder and (rest := decoder.decode(b"", final=True)):
+                    yield rest.encode()
                 return
             if total == 0:
-                decode = _UTF16.get(piece[:2], "")
-                if not decode and is_binary(piece[:8192]):
-                    raise Unreadable("a binary file, not text")
-                if decode:
+                if encoding := _UTF16.get(piece[:2]):
+                    # A piece may end inside a character.
+                    decoder = codecs.getincrementaldecoder(encoding)("replace")
                     piece = piece[2:]
+                elif is_binary(piece[:8192]):
+                    raise Unreadable("a binary file, not text")
             total += len(piece)
             if total > MAX_UNPACKED or (total > LARGE and total > MAX_RATIO * packed):
                 raise Unreadable(f"unpacks to more than {total} bytes from {packed}; the rest was not read")
-            yield piece.decode(decode, "replace").encode() if decode else piece
+            yield decoder.decode(piece).encode() if decoder else piece
 
 
 def is_binary(head: bytes) -> bool:

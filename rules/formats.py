@@ -8,11 +8,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from rules.attempt import MAX_RANK
 from rules.stamp import MICRO, Stamp, civil, epoch
 
 Rewriter = Callable[[bytes], bytes]
 
 _MESSAGE_KEYS = ("MESSAGE", "log", "message", "msg", "body", "event", "text")
+#: Microseconds since 1970 up to the year 5138; a stamp's text longer than any clock prints.
+_MICROS, MAX_STAMP = re.compile("[0-9]{1,17}"), 64
 _TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "eventTime", "lastTimestamp")
 
 
@@ -51,7 +54,7 @@ def _json_line(raw: bytes) -> bytes:
     message = _text(record[key])
     extra = record.get("exc_info") or record.get("exception") or record.get("stack_trace")
     if isinstance(extra, str) and extra:
-        message += " ⏎ " + extra.strip().splitlines()[-1]
+        message += " ⏎ " + (extra.strip().splitlines() or [""])[-1]
     stamp = _stamp(record)
     host = _word(record.get("_HOSTNAME") or record.get("host") or record.get("hostname"))
     program = _word(record.get("SYSLOG_IDENTIFIER") or record.get("_COMM") or record.get("program"))
@@ -61,10 +64,10 @@ def _json_line(raw: bytes) -> bytes:
         parts.append(stamp)
     if host and stamp:
         parts += [host, f"{program or 'log'}:"]
-    if isinstance(rank, int) and rank >= 0:
+    if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank <= MAX_RANK:
         parts.append(f"[rank{rank}]:")
     parts.append(message)
-    return " ".join(parts).replace("\n", " ").replace("\r", " ").encode()
+    return " ".join(parts).replace("\n", " ").replace("\r", " ").encode("utf-8", "backslashreplace")
 
 
 def _text(value: Any) -> str:
@@ -81,20 +84,22 @@ def _word(value: Any) -> str:
 
 def _stamp(record: dict[str, Any]) -> str:
     micros = record.get("__REALTIME_TIMESTAMP") or record.get("_SOURCE_REALTIME_TIMESTAMP")
-    if isinstance(micros, str) and micros.isdigit():
+    if isinstance(micros, str) and _MICROS.fullmatch(micros):
         return str(epoch(int(micros)))
     for key in _TIME_KEYS:
         value = record.get(key)
-        if isinstance(value, str) and value:
+        if isinstance(value, str) and 0 < len(value) <= MAX_STAMP:
             return value
         if isinstance(value, (int, float)) and 10**9 <= value < 10**10:
             return str(epoch(int(value * MICRO)))
     return ""
 
 
+#: End of what a date can say, in microseconds since 1970.
+MAX_MICROS = 250_000_000_000 * MICRO
 _MONTHS = {m: i for i, m in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
 _HEAD = re.compile(rb"\[(\w{3}) ?(\d{1,2}) (\d\d):(\d\d)\] ")
-_DELTA = re.compile(rb"\[ *\+(\d+)\.(\d{6})\] ")
+_DELTA = re.compile(rb"\[ *\+(\d{1,9})\.(\d{6})\] ")
 
 
 class HumanDmesg:
@@ -119,7 +124,8 @@ class HumanDmesg:
         if match := _DELTA.match(line):
             if self._now is None:
                 return line[match.end() :]
-            self._now += int(match[1]) * MICRO + int(match[2])
+            # Deltas of years go round: only the order within one file is read off them.
+            self._now = (self._now + int(match[1]) * MICRO + int(match[2])) % MAX_MICROS
             return self._with_time(line[match.end() :])
         return line
 
