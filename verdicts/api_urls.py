@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from verdicts import api
+from verdicts import api, rule_api
 
 urlpatterns = [
     path("attempts", api.Attempts.as_view(), name="api-attempts"),
@@ -40,4 +40,10 @@ urlpatterns = [
     path("clusters", api.Clusters.as_view(), name="api-clusters"),
     path("nodes", api.Nodes.as_view(), name="api-nodes"),
     path("ruleset", api.RulesetInForce.as_view(), name="api-ruleset"),
+    path("rules", rule_api.Rules.as_view(), name="api-rules"),
+    path("rules/coverage", rule_api.RuleCoverage.as_view(), name="api-rule-coverage"),
+    path("rules/unrecognised", rule_api.UnrecognisedTemplates.as_view(), name="api-unrecognised"),
+    path("rules/unrecognised/<str:digest>", rule_api.Template.as_view(), name="api-template"),
+    path("rules/drift", rule_api.Drift.as_view(), name="api-drift"),
+    path("rules/<str:rule_id>", rule_api.RuleDetail.as_view(), name="api-rule"),
 ]

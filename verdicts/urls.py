@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from verdicts import pages
+from verdicts import pages, rule_pages
 
 app_name = "verdicts"
 
@@ -15,4 +15,10 @@ urlpatterns = [
     path("attempts/<uuid:attempt_id>/", pages.attempt, name="attempt"),
     path("attempts/<uuid:attempt_id>/attribute/", pages.attribute, name="attribute"),
     path("attempts/<uuid:attempt_id>/progress/", pages.progress, name="progress"),
+    path("rules/", rule_pages.catalogue_list, name="rules"),
+    path("rules/coverage/", rule_pages.coverage, name="rule-coverage"),
+    path("rules/unrecognised/", rule_pages.unrecognised, name="unrecognised"),
+    path("rules/unrecognised/<str:digest>/", rule_pages.template_detail, name="template"),
+    path("rules/drift/", rule_pages.drifted, name="drift"),
+    path("rules/<str:rule_id>/", rule_pages.rule_detail, name="rule"),
 ]

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from rules.words import Domain, Relation, ReportStatus, Source, State, Strength
+from rules.words import Domain, Maturity, Relation, ReportStatus, Role, Source, State, Strength
 from verdicts.choices import FindingStatus, Label
 
 
@@ -110,6 +110,74 @@ FINDING_STATUSES: dict[str, str] = {
     FindingStatus.CANDIDATE: "candidate",
     FindingStatus.DEMOTED: "explained",
     FindingStatus.INTERESTING: "kept",
+}
+
+#: What a rule's findings can be in the story of a failure, and what the word means.
+ROLES: dict[str, str] = {
+    Role.CAUSE: "cause",
+    Role.EITHER: "cause or consequence",
+    Role.SYMPTOM: "consequence",
+    Role.CONFIRMATION: "confirmation",
+    Role.TEARDOWN: "teardown",
+    Role.STATE: "state",
+    Role.NOISE: "harmless",
+    Role.PROGRESS: "progress",
+    Role.END: "end",
+}
+ROLE_RULES: dict[str, str] = {
+    Role.CAUSE: "It can start a failure.",
+    Role.EITHER: "It is blamed when nothing explains it and no plain cause is there.",
+    Role.SYMPTOM: "It is only ever a consequence and never blamed.",
+    Role.CONFIRMATION: "It raises the strength of another finding.",
+    Role.TEARDOWN: "It is the job being ended, and never blamed.",
+    Role.STATE: "It is true for a time and kept, never blamed by itself.",
+    Role.NOISE: "It looks like an error and is none; verdicts leave it out.",
+    Role.PROGRESS: "It says that the workload moved; verdicts leave it out.",
+    Role.END: "It says how the attempt ended and nothing about why.",
+}
+
+MATURITIES: dict[str, Look] = {
+    Maturity.STABLE: Look("stable", "green", "check"),
+    Maturity.TRIAL: Look("trial", "amber"),
+    Maturity.DRAFT: Look("draft", "dotted", "question"),
+}
+MATURITY_RULES: dict[str, str] = {
+    Maturity.STABLE: "It may act under a policy.",
+    Maturity.TRIAL: "It may propose, not act.",
+    Maturity.DRAFT: "It is shown, and what rests on it is never more than weak.",
+}
+
+#: Signs of parser drift: the name of each, and what it says.
+DRIFT: dict[str, tuple[str, str]] = {
+    "silent": (
+        "Rules gone silent",
+        (
+            "They matched before and do not any more, while others of their family still do: the message may have "
+            "changed its wording."
+        ),
+    ),
+    "near_miss": (
+        "Near-misses",
+        "The fixed text of a rule comes in lines that neither it nor another rule matches.",
+    ),
+    "healthy_missing": (
+        "Missing on a healthy fleet",
+        "The rule says how often it matches on a healthy fleet, and it did not at all.",
+    ),
+    "unknown": (
+        "Unknown errors after a version change",
+        (
+            "Templates of error lines that no rule knows, that were never seen before, and that only attempts with a "
+            "new image or verdicts with new rules have."
+        ),
+    ),
+    "too_often": (
+        "More often than on a healthy fleet",
+        (
+            "The rule matches far more often than it says of a healthy fleet: it has become too broad, or the fleet "
+            "has changed."
+        ),
+    ),
 }
 
 LABELS: dict[str, Look] = {

@@ -7,6 +7,7 @@ from typing import Any
 from django import template
 from django.http import HttpRequest
 from django.template.defaultfilters import date as format_date
+from django.urls import NoReverseMatch, reverse
 from django.utils.html import conditional_escape, escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.timesince import timesince
@@ -81,6 +82,48 @@ def report_in_text(word: str) -> str:
 def relation_words(word: str) -> str:
     """How an explained symptom lies to what explains it."""
     return wording.RELATIONS.get(word) or wording.plain(word)
+
+
+@register.filter
+def role_word(word: str) -> str:
+    """A rule's role as it reads on a page."""
+    return wording.ROLES.get(word) or wording.plain(word)
+
+
+@register.filter
+def role_rule(word: str) -> str:
+    """What a role means for a finding."""
+    return wording.ROLE_RULES.get(word, "")
+
+
+@register.filter
+def maturity_look(word: str) -> wording.Look:
+    """The chip of a rule's maturity."""
+    return wording.MATURITIES.get(word) or wording.Look(wording.plain(word))
+
+
+@register.filter
+def maturity_rule(word: str) -> str:
+    """What a maturity allows."""
+    return wording.MATURITY_RULES.get(word, "")
+
+
+@register.filter
+def drift_name(word: str) -> str:
+    """A kind of sign of drift."""
+    return wording.DRIFT[word][0] if word in wording.DRIFT else wording.plain(word)
+
+
+@register.filter
+def drift_meaning(word: str) -> str:
+    """What a kind of sign says."""
+    return wording.DRIFT[word][1] if word in wording.DRIFT else ""
+
+
+@register.filter
+def reasons(text: str) -> list[str]:
+    """The reasons that the engine joined into one sentence."""
+    return [reason for reason in text.split("; ") if reason]
 
 
 @register.filter
@@ -207,6 +250,26 @@ def raw(text: Any) -> SafeString:
     """Text out of a log: escaped, with control characters spelled out and marked."""
     marked = _UNSEEN.sub(lambda match: f'<span class="ctl">{_code(match)}</span>', escape(str(text)))
     return mark_safe(marked)  # noqa: S308 -- escaped here
+
+
+@register.filter
+def reference(text: str) -> SafeString:
+    """A reference: a link where it is an address of the web, else the text."""
+    if text.startswith(("https://", "http://")) and not any(mark in text for mark in (" ", ",", ";")):
+        return format_html('<a href="{}" rel="noopener noreferrer external">{}</a>', text, raw(text))
+    return raw(text)
+
+
+@register.simple_tag
+def rule_link(rule: str | None) -> SafeString:
+    """A rule's id, leading to its page."""
+    if not rule:
+        return mark_safe("")
+    try:
+        address = reverse("verdicts:rule", args=[rule])
+    except NoReverseMatch:
+        return format_html('<span class="mono">{}</span>', raw(rule))
+    return format_html('<a class="mono rule-link" href="{}">{}</a>', address, raw(rule))
 
 
 @register.simple_tag(takes_context=True)

@@ -1,0 +1,26 @@
+"""What may be asked about drift: how long the windows are, and when the later one ends."""
+
+from datetime import datetime
+
+from verdicts import drift
+from verdicts.list_form import ListForm
+
+_DAYS = (drift.DAYS, 1, 14, 30, 90)
+
+
+class DriftForm(ListForm):
+    """Two windows of equal length, the later one up to now unless said otherwise."""
+
+    labels = {"days": "Compare", "until": "Until"}
+    choices = {"days": [(str(days), f"{days} day{'s' if days > 1 else ''} with those before") for days in _DAYS]}
+    times = ("until",)
+
+    @property
+    def days(self) -> int:
+        """The length of each window."""
+        return int(self.value("days") or drift.DAYS)
+
+    @property
+    def until(self) -> datetime | None:
+        """The end of the later window; None for now."""
+        return self.moment("until")
