@@ -214,12 +214,12 @@ def targets(pattern: str, rule: Rule) -> bool:
 
 
 def line_of(raw: bytes, key: str, text: str) -> int:
-    """The line in which a key or text stands, for the error; 1 when it cannot be told."""
+    """The line in which a key (dotted, as msgspec names it) or a text stands; 1 when it cannot be told."""
     lines = raw.decode("utf-8", "replace").splitlines()
-    last = re.sub(r"\[\d+\]", "", key).split(".")[-1]
+    last = re.sub(r"\[\d*\]|\[\.\.\.\]", "", key).split(".")[-1]
     if unknown := re.search(r"unknown field `([^`]+)`", text):
         last = unknown[1]
     for number, line in enumerate(lines, 1):
-        if last and (re.match(rf"\s*\[*{re.escape(last)}\]*\s*(=|$)", line) or (len(last) > 6 and last in line)):
+        if last and re.match(rf"\s*\[*{re.escape(last)}\]*\s*(=|$)", line):
             return number
-    return 1
+    return next((number for number, line in enumerate(lines, 1) if text and text in line), 1)
