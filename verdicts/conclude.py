@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import DatabaseError, transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Max
 from django.db.models.functions import Now
 
@@ -109,8 +109,8 @@ def attribute_now(request_id: UUID, *, owner: str = "") -> Verdict | None:
             request_id,
         )
         return None
-    except DatabaseError:
-        # Nothing can be recorded now. The lease runs out and the sweep offers the request again.
+    except (OperationalError, InterfaceError):
+        # The database is away. Nothing can be recorded now. The lease runs out and the sweep offers the request again.
         raise
     except Exception as error:
         _give_back(lease, error)

@@ -20,6 +20,10 @@ LISTS = (
 )
 
 
+#: What the columns hold. A log line can name a node in more characters than any node has; the body keeps the whole.
+MAX_TEXT, MAX_WHOLE, MAX_COUNT = 255, 2**31 - 1, 2**63 - 1
+
+
 def write_verdict(attempt: Attempt, raw: bytes, *, number: int, ruleset: Ruleset, generation: int) -> Verdict:
     """Write a verdict as the attempt's current one. The caller holds the attempt's lock and has superseded the last."""
     body = msgspec.json.decode(raw)
@@ -55,7 +59,7 @@ def write_verdict(attempt: Attempt, raw: bytes, *, number: int, ruleset: Ruleset
     )
     Finding.objects.bulk_create(list(_findings(verdict, verdict.body)))
     UnrecognisedLine.objects.bulk_create(list(_unrecognised(verdict, verdict.body)))
-    names = sorted({node["name"] for node in body.get("affected_nodes", []) if node.get("name")})
+    names = sorted({_cut(node["name"]) for node in verdict.body.get("affected_nodes", []) if node.get("name")})
     Node.objects.bulk_create(
         [Node(cluster=attempt.cluster, name=name) for name in names],
         ignore_conflicts=True,
@@ -73,18 +77,23 @@ def _findings(verdict: Verdict, body: dict[str, Any]) -> Iterator[Finding]:
                 verdict=verdict,
                 finding=finding["id"],
                 status=status.value,
-                rule=finding["rule"],
-                symptom=finding["symptom"],
+                rule=_cut(finding["rule"]),
+                symptom=_cut(finding["symptom"]),
                 domain=finding["domain"] or "",
                 role=finding["role"],
                 strength=finding.get("strength") or "",
                 title=finding.get("title", ""),
-                node=locus.get("node") or (nodes[0] if len(nodes) == 1 else ""),
-                gpu=locus.get("gpu", ""),
-                rank=ranks[0] if len(ranks) == 1 else None,
-                count=finding.get("count", 1),
-                explained_by=(finding.get("explained_by") or {}).get("rule") or "",
+                node=_cut(locus.get("node") or (nodes[0] if len(nodes) == 1 else "")),
+                gpu=_cut(locus.get("gpu", "")),
+                rank=ranks[0] if len(ranks) == 1 and ranks[0] <= MAX_WHOLE else None,
+                count=min(finding.get("count", 1), MAX_COUNT),
+                explained_by=_cut((finding.get("explained_by") or {}).get("rule") or ""),
             )
+
+
+def _cut(text: str) -> str:
+    """The text as a column holds it."""
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 
 def _unrecognised(verdict: Verdict, body: dict[str, Any]) -> Iterator[UnrecognisedLine]:
@@ -95,7 +104,7 @@ def _unrecognised(verdict: Verdict, body: dict[str, Any]) -> Iterator[Unrecognis
             digest=hashlib.sha256(item["template"].encode()).hexdigest(),
             template=item["template"],
             source=item["source"],
-            count=item.get("count", 1),
+            count=min(item.get("count", 1), MAX_COUNT),
             near_end=item.get("near_end", False),
             node=example.get("node") or "",
             ref=example.get("ref") or "",

@@ -1,0 +1,69 @@
+"""Evidence and callers that mean no good: one attempt's poison stays its own, and says what it is."""
+
+from typing import Any
+
+import pytest
+from django.db import DataError
+
+from rules.observation import Observation as GivenObservation
+from rules.words import Source
+from tests.verdicts.builders import an_attempt, an_observation
+from verdicts import conclude, limits, record
+from verdicts.choices import Mode, RequestState
+from verdicts.models import AttributionRequest, Finding, Verdict
+
+pytestmark = pytest.mark.django_db
+
+LONG = "n" * 300
+XID = "kernel: NVRM: Xid (PCI:0000:65:00): 79, pid=0, GPU has fallen off the bus."
+
+
+def attributed(*observations: GivenObservation, **more: Any) -> Verdict:
+    """The verdict on an attempt with this evidence, by the real engine."""
+    attempt, _ = record.record_attempt(an_attempt(**more))
+    record.add_observations(attempt.pk, observations)
+    verdict = conclude.attribute_now(conclude.request_attribution(attempt.pk, Mode.SLOW).pk)
+    assert verdict is not None
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("source", "body"),
+    [
+        (Source.SYSLOG, f"Nov  3 02:10:58 {LONG} {XID}"),
+        (Source.SCHEDULER, f"error: Nodes {LONG} not responding, setting DOWN"),
+        (
+            Source.APPLOG,
+            f"{LONG}:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.1<1> with status=12 opcode=0 len=0 "
+            f"vendor err 129 (Recv) localGid ::1 remoteGids::2 hca mlx5_{LONG}",
+        ),
+    ],
+)
+def test_names_longer_than_the_columns_are_cut_there_and_whole_in_the_body(
+    source: Source, body: str, sent: list[str]
+) -> None:
+    verdict = attributed(an_observation(source=source, body=body, node="", rank=None), nodes=[])
+    assert LONG in verdict.body_json
+    assert all(len(node) <= 255 for node in Finding.objects.values_list("node", flat=True))
+    assert all(len(name) <= 255 for name in verdict.nodes.values_list("name", flat=True))
+
+
+@pytest.mark.parametrize("error", [DataError("value too long for type"), MemoryError("no more"), ValueError("\x00")])
+def test_an_attempt_that_cannot_be_attributed_ends_as_failed_with_the_reason(
+    error: Exception, engine: list[Any], sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*args: object, **more: object) -> None:
+        raise error
+
+    monkeypatch.setattr(conclude, "write_verdict", breaks)
+    attempt, _ = record.record_attempt(an_attempt())
+    request = conclude.request_attribution(attempt.pk, Mode.SLOW)
+    for _ in range(limits.MAX_TRIES):
+        AttributionRequest.objects.filter(pk=request.pk).update(due_at="2026-01-01T00:00:00Z")
+        with pytest.raises(type(error)):
+            conclude.attribute_now(request.pk)
+    request.refresh_from_db()
+    assert request.state == RequestState.FAILED
+    assert type(error).__name__ in request.error
+    assert conclude.attribute_now(request.pk) is None
+    assert conclude.sweep() == 0
