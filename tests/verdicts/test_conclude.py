@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, IntegrityError, connection, connections, transaction
+from django.db import OperationalError, IntegrityError, connection, connections, transaction
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError as BrokerError
 
@@ -209,10 +209,10 @@ def test_a_database_error_leaves_the_row_to_the_sweep(engine: Any) -> None:
     request = _asked()
 
     def gone(*args: Any, **more: Any) -> Any:
-        raise DatabaseError("the server closed the connection")
+        raise OperationalError("the server closed the connection")
 
     engine.append(gone)
-    with pytest.raises(DatabaseError):
+    with pytest.raises(OperationalError):
         conclude.attribute_now(request.pk)
     request.refresh_from_db()
     assert request.state == RequestState.RUNNING
