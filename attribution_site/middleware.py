@@ -15,7 +15,7 @@ log = structlog.get_logger("inquest.request")
 
 # A caller's id is repeated in our logs: short and of plain characters, or replaced.
 CALLERS_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
-QUIET = ("/healthz", "/readyz", "/static/")
+QUIET = ("/healthz", "/readyz", "/metrics", "/static/")
 
 
 def _name(request: HttpRequest) -> str | None:

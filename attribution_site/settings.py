@@ -7,6 +7,7 @@ from pathlib import Path
 
 import django_stubs_ext
 import environ
+from celery.schedules import crontab
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
@@ -70,6 +71,7 @@ MIDDLEWARE = [
     "attribution_site.middleware.RequestLog",
     # Before anything that asks for a host name or a session: probes have neither.
     "attribution_site.health.Health",
+    "attribution_site.metrics.Metrics",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -166,6 +168,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=15)),
         "options": {"expires": 60},
     },
+    # At a time of day, not at an interval: an interval starts anew whenever beat does.
+    "verdicts.drift": {
+        "task": "verdicts.drift",
+        "schedule": crontab(minute="17", hour="5"),
+        "options": {"expires": 12 * 3600},
+    },
 }
 
 # --- The engine ---------------------------------------------------------------------------------
@@ -174,6 +182,12 @@ INQUEST_RULES_DIR = env.str("INQUEST_RULES_DIR", default="")
 # How much of one source of one attempt is kept.
 INQUEST_MAX_OBSERVATIONS = env.int("INQUEST_MAX_OBSERVATIONS", default=20_000)
 INQUEST_MAX_OBSERVATION_CHARACTERS = env.int("INQUEST_MAX_OBSERVATION_CHARACTERS", default=32 * 1024 * 1024)
+# The daily look for parser drift compares so many days with as many before.
+INQUEST_DRIFT_DAYS = env.int("INQUEST_DRIFT_DAYS", default=7)
+if not 1 <= INQUEST_DRIFT_DAYS <= 180:
+    raise ImproperlyConfigured(f"INQUEST_DRIFT_DAYS is {INQUEST_DRIFT_DAYS}: give 1 to 180 days")
+# Who sends this as a bearer token may read /metrics from anywhere; loopback always may.
+INQUEST_METRICS_TOKEN = env.str("INQUEST_METRICS_TOKEN", default="")
 
 # --- People and tokens --------------------------------------------------------------------------
 

@@ -191,13 +191,8 @@ def report_json(found: Report) -> dict[str, Any]:
 def _window(after: datetime, before: datetime) -> _Stored:
     """Attempts, node days, versions and matches by rule of the standing verdicts of a time."""
     standing = Verdict.objects.current().filter(happened_at__gte=after, happened_at__lt=before).order_by()
-    nodes = (
-        Attempt.nodes.through.objects.filter(attempt_id=OuterRef("attempt_id"))
-        .order_by()
-        .values("attempt_id")
-        .annotate(number=Count("*"))
-        .values("number")
-    )
+    given: QuerySet[Any, Any] = Attempt.nodes.through.objects.filter(attempt_id=OuterRef("attempt_id")).order_by()
+    nodes = given.values("attempt_id").annotate(number=Count("*")).values("number")
     lasted = ExpressionWrapper(F("attempt__ended_at") - F("attempt__started_at"), output_field=DurationField())
     told = standing.annotate(
         seconds=Greatest(Coalesce(Extract(lasted, "epoch"), 0), 0),
@@ -254,7 +249,7 @@ def _templates(
     return rows
 
 
-def _grouped(lines: QuerySet[UnrecognisedLine]) -> QuerySet[UnrecognisedLine, dict[str, Any]]:
+def _grouped(lines: QuerySet[Any]) -> QuerySet[Any, dict[str, Any]]:
     return lines.order_by().values("digest").annotate(lines=Sum("count"))
 
 

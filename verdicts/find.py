@@ -95,7 +95,7 @@ class UnrecognisedQuerySet(models.QuerySet["UnrecognisedLine"]):
             found = found.filter(verdict__happened_at__gte=after)
         return found.filter(verdict__happened_at__lt=before) if before is not None else found
 
-    def templates(self) -> models.QuerySet["UnrecognisedLine", dict[str, Any]]:
+    def templates(self) -> models.QuerySet[Any, dict[str, Any]]:
         """One row for each template: how often, in how many attempts, where, from when to when."""
         return self.values("digest").annotate(
             text=Min("template"),

@@ -98,7 +98,7 @@ class UnrecognisedForm(ListForm):
             after = (before or self.now) - timedelta(days=int(days))
         return after, before
 
-    def templates(self) -> QuerySet[UnrecognisedLine, dict[str, Any]]:
+    def templates(self) -> QuerySet[Any, dict[str, Any]]:
         """The templates that match, in the order asked for."""
         if self.errors:
             return UnrecognisedLine.objects.none().templates().order_by("digest")

@@ -5,8 +5,9 @@ from uuid import UUID
 
 from celery import shared_task
 from celery.signals import worker_init
+from django.conf import settings
 
-from verdicts import conclude, waking
+from verdicts import conclude, drift, waking
 
 
 @worker_init.connect
@@ -19,6 +20,12 @@ def load_rules(**_: Any) -> None:
 def attribute(request_id: str) -> None:
     """Work off one attribution request."""
     conclude.attribute_now(UUID(request_id))
+
+
+@shared_task(name="verdicts.drift", ignore_result=True)
+def look_for_drift() -> None:
+    """Compare what the rules saw lately with what they saw before; a sign is logged as `rules.drift`."""
+    drift.check(settings.INQUEST_DRIFT_DAYS)
 
 
 @shared_task(name="verdicts.sweep", ignore_result=True, expires=30)

@@ -1,0 +1,162 @@
+"""`/metrics` for Prometheus: the queue, the verdicts, and what the rules do not see.
+
+Every number comes out of the database, so that it is the same whichever process is asked. Answered before host
+names and logins are looked at, as the probes are: to loopback without a proxy in between, and to who has the token.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from ipaddress import ip_address
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, HttpResponse
+from django.utils.crypto import constant_time_compare
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYPE
+from prometheus_client.registry import Collector
+
+from attribution_site.health import ruleset_digest
+from verdicts import measure
+
+log = structlog.get_logger("inquest.metrics")
+
+#: Counting is not free: scrapes that come closer together than this share one answer.
+FRESH_SECONDS = 10.0
+
+
+class Numbers(Collector):
+    """The site's numbers as Prometheus knows them."""
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: registering must not ask the database."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Ask the database for everything."""
+        queue = measure.queue()
+        requests = GaugeMetricFamily(
+            "inquest_attribution_requests", "Attribution requests that are open or were given up.", labels=["state"]
+        )
+        for state, number in queue.requests.items():
+            requests.add_metric([state], number)
+        yield requests
+        yield GaugeMetricFamily(
+            "inquest_attribution_oldest_due_seconds",
+            "For how long the oldest open attribution request has been due; 0 when none is.",
+            value=queue.oldest_due_seconds,
+        )
+        verdicts = CounterMetricFamily(
+            "inquest_verdicts", "Verdicts written, superseded ones too.", labels=["domain", "strength"]
+        )
+        standing = GaugeMetricFamily("inquest_standing_verdicts", "Verdicts that stand.", labels=["domain", "strength"])
+        for (domain, strength), (written, stand) in measure.verdicts().items():
+            verdicts.add_metric([domain, strength or "none"], written)
+            standing.add_metric([domain, strength or "none"], stand)
+        yield verdicts
+        yield standing
+        yield from _rules()
+
+
+def _rules() -> Iterator[Metric]:
+    unrecognised = GaugeMetricFamily(
+        "inquest_unrecognised_templates",
+        "Templates of error lines that no rule knows, in attempts that ended within a week.",
+        labels=["near_end"],
+    )
+    every, near_end = measure.unrecognised()
+    unrecognised.add_metric(["any"], every)
+    unrecognised.add_metric(["yes"], near_end)
+    yield unrecognised
+    found = measure.last_drift()
+    if found is not None:
+        signs = GaugeMetricFamily("inquest_rules_drift_signs", "Signs that the last daily look found.", labels=["kind"])
+        for kind, number in found.signs.items():
+            signs.add_metric([kind], number)
+        yield signs
+        silent = GaugeMetricFamily(
+            "inquest_rule_silent", "1 for a rule that has gone silent while its family went on.", labels=["rule"]
+        )
+        for rule in found.silent:
+            silent.add_metric([rule], 1)
+        yield silent
+        yield GaugeMetricFamily(
+            "inquest_rules_drift_checked_timestamp_seconds",
+            "When the last daily look for drift was taken.",
+            value=found.checked_at,
+        )
+    if digest := ruleset_digest():
+        info = GaugeMetricFamily("inquest_ruleset", "1, with the ruleset that this process uses.", labels=["digest"])
+        info.add_metric([digest], 1)
+        yield info
+
+
+class Answer:
+    """The text of the last scrape, for a while."""
+
+    def __init__(self, fresh_for: float) -> None:
+        self._fresh_for = fresh_for
+        self._lock = threading.Lock()
+        self._made = float("-inf")
+        self._text = b""
+        self._registry = CollectorRegistry()
+        self._registry.register(Numbers())
+
+    def text(self) -> bytes:
+        """The numbers as text. Raises DatabaseError."""
+        with self._lock:
+            if time.monotonic() - self._made >= self._fresh_for:
+                self._text = generate_latest(self._registry)
+                self._made = time.monotonic()
+            return self._text
+
+
+answer = Answer(FRESH_SECONDS)
+
+
+def allowed(request: HttpRequest) -> bool:
+    """Whether a request may read the numbers: it has the token, or comes from this machine and through no proxy.
+
+    Behind a proxy on the same machine every request comes from loopback, so one that was passed on is not of here.
+    """
+    token = settings.INQUEST_METRICS_TOKEN
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    if token and scheme.lower() == "bearer" and constant_time_compare(given.strip(), token):
+        return True
+    passed_on = any(
+        name in request.headers for name in ("X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "X-Real-IP", "Via")
+    )
+    return not passed_on and _is_loopback(request.META.get("REMOTE_ADDR", ""))
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class Metrics:
+    """Answers `/metrics`; everything else goes on."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path != "/metrics":
+            return self.get_response(request)
+        headers = {"Cache-Control": "no-store"}
+        if not allowed(request):
+            text = "Metrics are read from this machine, or with INQUEST_METRICS_TOKEN as a bearer token.\n"
+            return HttpResponse(text, status=403, content_type="text/plain", headers=headers)
+        try:
+            return HttpResponse(answer.text(), content_type=CONTENT_TYPE, headers=headers)
+        except DatabaseError as error:
+            log.warning("metrics cannot be counted", error=str(error))
+            connection.close()
+            return HttpResponse("the database cannot be used\n", status=503, content_type="text/plain", headers=headers)
