@@ -110,7 +110,7 @@ def list_command(
     width = max((len(rule.id) for rule in chosen), default=0)
     for rule in chosen:
         click.echo(f"{rule.id:{width}}  {rule.role:12}  {rule.domain or '-':20}  {rule.maturity:6}  {rule.title}")
-    click.echo(f"{len(chosen)} rules")
+    click.echo(f"{len(chosen)} rule{'s' if len(chosen) != 1 else ''}")
 
 
 @click.command("show")

@@ -122,6 +122,9 @@ def text(ruleset: Ruleset, rule: Rule, place: Origin) -> str:
     for entry in entries(ruleset, rule):
         when = ", only if known to come first" if entry.only_if_earlier else ""
         out += _wrapped("explains", f"{', '.join(entry.symptoms)} on the same {entry.on} within {entry.within}{when}")
+    for label, group in [("confirms", rule.confirms), ("ends", rule.ends), ("refutes", rule.refutes)]:
+        for entry in group:
+            out += _wrapped(label, f"{', '.join(entry.symptoms)} on the same {entry.on} within {entry.within}")
     if rule.groups:
         out += _wrapped("in groups", ", ".join(f"@{group}" for group in rule.groups))
     names = explainers(ruleset, rule)

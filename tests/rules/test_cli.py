@@ -10,8 +10,9 @@ from click.testing import CliRunner, Result
 
 from rules import commands, examples, lint, ruleset, show
 from rules.cli import explain, rules
-from rules.rule import parse_rule
+from rules.rule import Explains, LocusFrom, Match, Rule, parse_rule
 from rules.ruleset import CATALOGUE, load_ruleset
+from rules.words import CAUSAL_DOMAINS, Group, Role
 from tests.rules.builders import a_rule
 
 LINE = "Nov  3 02:11:04 gpu-017 fabricd[812]: port 7 of 0000:65:00.0 on gpu-017 lost sync with 10.0.0.3 after 12.5 s"
@@ -192,3 +193,23 @@ def test_the_shipped_examples_are_counted_whole() -> None:
 
 def test_schema_prints_json() -> None:
     assert json.loads(call("schema").output)["title"].startswith("attempt.json")
+
+
+def test_the_guide_names_every_key_role_group_and_domain() -> None:
+    guide = (Path(__file__).parents[2] / "docs/rules.md").read_text(encoding="utf-8")
+    keys = [
+        *Rule.__struct_fields__,
+        *Match.__struct_fields__,
+        *LocusFrom.__struct_fields__,
+        *Explains.__struct_fields__,
+    ]
+    assert [
+        key for key in keys if f"`{key}`" not in guide and f"[[{key}]]" not in guide and f"`[{key}]`" not in guide
+    ] == [
+        "job",
+        "generic",
+        "only_if_earlier",
+    ]  # these stand there with their value
+    assert [role for role in Role if f"`{role}`" not in guide] == []
+    assert [group for group in Group if f"`@{group}`" not in guide] == []
+    assert [domain for domain in CAUSAL_DOMAINS if str(domain) not in guide] == []
