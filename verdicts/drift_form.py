@@ -11,8 +11,8 @@ _DAYS = (drift.DAYS, 1, 14, 30, 90)
 class DriftForm(ListForm):
     """Two windows of equal length, the later one up to now unless said otherwise."""
 
-    labels = {"days": "Compare", "until": "Until"}
-    choices = {"days": [(str(days), f"{days} day{'s' if days > 1 else ''} with those before") for days in _DAYS]}
+    labels = {"days": "Length of each time", "until": "Until"}
+    choices = {"days": [(str(days), f"{days} day{'s' if days > 1 else ''}") for days in _DAYS]}
     times = ("until",)
 
     @property
