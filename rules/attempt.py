@@ -7,11 +7,16 @@ from typing import Annotated, Any
 
 import msgspec
 
+from rules.redact import redact
 from rules.stamp import Stamp, parse_stamp
 from rules.words import ReportStatus, Source
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Text = Annotated[str, msgspec.Meta(max_length=4096)]
+#: No file has more lines or bytes, and the sum over many still fits into 64 bits.
+MAX_COUNT = 10**15
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+MAX_TEXT = 4096
+Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 
 #: As large as a rank, in a file's name, a record or the attempt, can be.
 MAX_RANK = 10_000_000
@@ -37,8 +42,8 @@ class CollectorReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     kept: Count = 0
     delivered: Count = 0
     bytes: Count = 0
-    first: str | None = None
-    last: str | None = None
+    first: Text | None = None
+    last: Text | None = None
     seconds: float | None = None
     files: list[str] = []
 
@@ -66,8 +71,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     start: str | None = None
     end: str | None = None
     state: Text = ""
-    exit_code: str | int | None = None
-    signal: int | None = None
+    exit_code: Text | Whole | None = None
+    signal: Whole | None = None
     reason: Text = ""
     user: Text = ""
     account: Text = ""
@@ -111,7 +116,21 @@ def checked(attempt: Attempt, *, name: str = "attempt") -> Attempt:
         nodes = expand_hostlist(",".join(attempt.nodes))
     except ValueError as error:
         raise InputError(f"{name}: nodes: {error}") from error
-    return msgspec.structs.replace(attempt, nodes=sorted(set(nodes), key=natural), ranks=ranks)
+    return msgspec.structs.replace(
+        attempt, nodes=sorted(set(nodes), key=natural), ranks=ranks, **_without_secrets(attempt)
+    )
+
+
+def _without_secrets(attempt: Attempt) -> dict[str, Any]:
+    """The fields that are prose or addresses, with what has the shape of a secret taken out."""
+    said: dict[str, Any] = {field: redact(getattr(attempt, field))[:MAX_TEXT] for field in _PROSE}
+    said["collectors"] = [
+        msgspec.structs.replace(report, reason=redact(report.reason)[:MAX_TEXT]) for report in attempt.collectors
+    ]
+    return said
+
+
+_PROSE = ("workload", "state", "reason", "user", "account", "partition", "image")
 
 
 def _as_utf8(raw: bytes) -> bytes:

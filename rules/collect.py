@@ -16,6 +16,7 @@ from rules import extract, files, fingerprint, flight_recorder, formats, read, s
 from rules.attempt import CollectorReport
 from rules.incident import EvidenceFile, Incident
 from rules.observation import MAX_BODY, Observation
+from rules.redact import redact
 from rules.ruleset import Ruleset
 from rules.stamp import Stamp
 from rules.words import ReportStatus, Role, Source
@@ -228,7 +229,7 @@ class _FileReader:
     def _observation(self, text: str, number: int) -> Observation:
         return Observation(
             source=self.file.source,
-            body=text[:MAX_BODY],
+            body=redact(text)[:MAX_BODY],
             ref=f"{self.file.name}:{number}",
             node=self.file.node,
             rank=self.file.rank,

@@ -5,9 +5,11 @@ from typing import Annotated
 
 import msgspec
 
+from rules.attempt import Whole
 from rules.words import Source
 
 MAX_BODY = 65_536
+MAX_LINE = 16_384
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -27,7 +29,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     timestamp: Annotated[str, msgspec.Meta(max_length=64)] | None = None
     observed_timestamp: Annotated[str, msgspec.Meta(max_length=64)] | None = None
     collector: Annotated[str, msgspec.Meta(max_length=255)] = ""
-    attributes: dict[str, str | int] = {}
+    attributes: Annotated[
+        dict[Annotated[str, msgspec.Meta(max_length=255)], Annotated[str, msgspec.Meta(max_length=MAX_LINE)] | Whole],
+        msgspec.Meta(max_length=64),
+    ] = {}
     count: Annotated[int, msgspec.Meta(ge=1, le=10**12)] = 1
 
     def digest(self) -> str:

@@ -18,11 +18,13 @@ from django.db import transaction
 from django.db.models import Count, Sum
 from django.db.models.functions import Length, Now
 
+from rules.attempt import MAX_COUNT, MAX_TEXT, InputError, checked
 from rules.attempt import Attempt as GivenAttempt
 from rules.attempt import CollectorReport as GivenReport
-from rules.attempt import InputError, checked
 from rules.case import join_reports
+from rules.observation import MAX_BODY
 from rules.observation import Observation as GivenObservation
+from rules.redact import redact
 from rules.words import Domain, Source
 from verdicts import limits, permissions
 from verdicts.choices import Label, Mode
@@ -164,7 +166,7 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
             raise InputError(f"reports[{index}].collector: longer than {SHORT} characters")
         told.setdefault((report.source.value, report.collector), []).append(report)
     bodies = {
-        place: msgspec.to_builtins(reports[0] if len(reports) == 1 else join_reports(reports[0].source, reports))
+        place: _report_body(reports[0] if len(reports) == 1 else join_reports(reports[0].source, reports))
         for place, reports in told.items()
     }
     with transaction.atomic():
@@ -181,6 +183,15 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
         if changed:
             _evidence_changed(attempt)
     return len(changed)
+
+
+def _report_body(report: GivenReport) -> dict[str, Any]:
+    """A report as it is stored: it must be read back as what it was given as, and thousands of reasons are long."""
+    reason = redact(report.reason)
+    counts = {field: min(getattr(report, field), MAX_COUNT) for field in ("read", "kept", "delivered", "bytes")}
+    cut = reason if len(reason) <= MAX_TEXT else reason[: MAX_TEXT - 1] + "…"
+    body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(report, reason=cut, **counts))
+    return body
 
 
 @transaction.atomic
@@ -313,13 +324,16 @@ def _observation_row(attempt_id: UUID, given: GivenObservation) -> Observation:
     # An escape is longer than what it stands for; a name made of control characters is cut, not refused.
     given = msgspec.structs.replace(
         given,
-        body=storable_text(given.body),
-        ref=storable_text(given.ref)[:1024],
+        body=redact(storable_text(given.body))[:MAX_BODY],
+        ref=redact(storable_text(given.ref))[:1024],
         node=storable_text(given.node)[:SHORT],
         collector=storable_text(given.collector)[:SHORT],
         timestamp=storable_text(given.timestamp)[:64] if given.timestamp else None,
         observed_timestamp=storable_text(given.observed_timestamp)[:64] if given.observed_timestamp else None,
-        attributes=storable(given.attributes),
+        attributes={
+            name: redact(value) if isinstance(value, str) else value
+            for name, value in storable(given.attributes).items()
+        },
     )
     return Observation(
         attempt_id=attempt_id,

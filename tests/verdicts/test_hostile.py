@@ -6,11 +6,11 @@ import pytest
 from django.db import DataError
 
 from rules.observation import Observation as GivenObservation
-from rules.words import Source
-from tests.verdicts.builders import an_attempt, an_observation
+from rules.words import Domain, ReportStatus, Source
+from tests.verdicts.builders import a_report, an_attempt, an_observation
 from verdicts import conclude, limits, record
 from verdicts.choices import Mode, RequestState
-from verdicts.models import AttributionRequest, Finding, Verdict
+from verdicts.models import AttributionRequest, CollectorReport, Finding, Observation, Verdict
 
 pytestmark = pytest.mark.django_db
 
@@ -66,3 +66,32 @@ def test_an_attempt_that_cannot_be_attributed_ends_as_failed_with_the_reason(
     assert type(error).__name__ in request.error
     assert conclude.attribute_now(request.pk) is None
     assert conclude.sweep() == 0
+
+
+def test_secrets_are_taken_out_before_anything_is_stored(sent: list[str]) -> None:
+    secret = "a1B2c3D4e5" * 4
+    verdict = attributed(
+        an_observation(
+            source=Source.SYSLOG,
+            body=f"{XID} WANDB_API_KEY={secret}",
+            ref="https://ada:s3cretpass@host/log:1",
+            attributes={"url": "https://ada:s3cretpass@host/"},
+        ),
+        image="docker://ada:s3cretpass@registry/x",
+    )
+    record.record_reports(verdict.attempt_id, [a_report(reason="https://ada:s3cretpass@host/ is down")])
+    assert verdict.domain == Domain.GPU_HARDWARE
+    stored = [*Observation.objects.values_list("body", "ref", "attributes"), verdict.attempt.body, verdict.body_json]
+    stored += CollectorReport.objects.values_list("body", flat=True)
+    assert not any(word in str(stored) for word in (secret, "s3cretpass"))
+    assert "[redacted: secret]" in verdict.body_json
+
+
+def test_reports_of_thousands_of_files_are_read_back(engine: list[Any], sent: list[str]) -> None:
+    attempt, _ = record.record_attempt(an_attempt())
+    reports = [
+        a_report(status=ReportStatus.ERROR, reason=f"{number:04}.log: " + "x" * 4000, read=10**15, kept=10**15)
+        for number in range(3)
+    ]
+    record.record_reports(attempt.pk, reports)
+    assert conclude.attribute_now(conclude.request_attribution(attempt.pk, Mode.SLOW).pk) is not None
