@@ -167,7 +167,7 @@ FILTERS: list[tuple[dict[str, Any], set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("query", "jobs"), FILTERS, ids=str)
+@pytest.mark.parametrize(("query", "jobs"), FILTERS, ids=[str(query) for query, _ in FILTERS])
 def test_the_filters_of_the_address_hold(as_: Visitor, query: dict[str, Any], jobs: set[str]) -> None:
     a_verdict(nvlink_attempt(), nvlink_body())
     beta: dict[str, Any] = {"cluster": "beta", "scheduler": "slurm"}

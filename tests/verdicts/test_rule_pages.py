@@ -122,7 +122,7 @@ FILTERS: list[tuple[dict[str, Any], Callable[[Any], bool]]] = [
 ]
 
 
-@pytest.mark.parametrize(("query", "wanted"), FILTERS, ids=str)
+@pytest.mark.parametrize(("query", "wanted"), FILTERS, ids=[str(query) for query, _ in FILTERS])
 def test_the_filters_of_page_and_api_are_the_same(
     as_: Visitor, client_of: Clients, query: dict[str, Any], wanted: Callable[[Any], bool]
 ) -> None:

@@ -135,7 +135,7 @@ FILTERS: list[tuple[dict[str, Any], set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("query", "wanted"), FILTERS, ids=str)
+@pytest.mark.parametrize(("query", "wanted"), FILTERS, ids=[str(query) for query, _ in FILTERS])
 def test_the_filters_hold_on_page_and_api(
     as_: Visitor, client_of: Clients, query: dict[str, Any], wanted: set[str]
 ) -> None:
