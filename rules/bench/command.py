@@ -177,6 +177,8 @@ def speed_table(figures: dict[str, Any]) -> str:
             got = small[key]
             stopped = "  stopped there" if got["stopped"] else ""
             out.append(f"  {got['name']:36} {got['seconds']:9.2f} s{stopped}")
+        elif name := small.get(f"{key}_refused"):
+            out.append(f"  {name:36}   refuses the patterns")
     if not figures["ripgrep"]:
         out.append("  rg is not installed")
     if small["patterns_rg_refuses"]:

@@ -17,6 +17,8 @@ from rules.ruleset import Ruleset
 
 #: Punctuation that Python lets one escape and ripgrep does not.
 _NEEDLESS = set("\"'/ <>:,=!@%;`")
+#: ripgrep's own limit on the compiled patterns is too low for a catalogue of thousands.
+REGEX_LIMIT = "--regex-size-limit=4G"
 _EXPLAIN = "from rules.cli import explain; explain()"
 
 
@@ -56,7 +58,7 @@ def _accepted(patterns: list[str]) -> bool:
     if ripgrep() is None:
         return True
     run = subprocess.run(
-        [ripgrep() or "rg", "--no-config", "-q", "-f", "-", "/dev/null"],
+        [ripgrep() or "rg", "--no-config", "-q", REGEX_LIMIT, "-f", "-", "/dev/null"],
         input="\n".join(patterns) + "\n",
         text=True,
         capture_output=True,
@@ -75,7 +77,7 @@ def time_ripgrep(folder: Path, patterns: Path, *options: str, limit: float) -> t
 
     Raises RuntimeError when it fails.
     """
-    command = [ripgrep() or "rg", "-j1", "-c", "--no-config", "--no-ignore", "-a", *options]
+    command = [ripgrep() or "rg", "-j1", "-c", "--no-config", "--no-ignore", "-a", REGEX_LIMIT, *options]
     began = time.perf_counter()
     try:
         run = subprocess.run(
@@ -146,10 +148,15 @@ def compare(
         worker = time_worker("collect", logs.folder)
         ours.seconds.append(worker["wall_seconds"])
         for contestant, patterns, options in grep.values():
-            if ripgrep() and not contestant.note:
+            if ripgrep() is None or contestant.note:
+                continue
+            try:
                 seconds, lines = time_ripgrep(logs.folder, patterns, *options, limit=rg_limit)
-                contestant.seconds.append(seconds)
-                contestant.note = "" if lines is not None else "stopped"
+            except RuntimeError:
+                contestant.note = "refused"  # such as a letter outside ASCII with --no-unicode
+                continue
+            contestant.seconds.append(seconds)
+            contestant.note = "" if lines is not None else "stopped"
     out: dict[str, Any] = {
         "bytes": logs.bytes,
         "lines": logs.lines,
@@ -168,9 +175,12 @@ def compare(
             stopped = bool(contestant.note)
             seconds = max(contestant.seconds) if stopped else contestant.median
             out[key] = {"name": contestant.name, "seconds": seconds, "stopped": stopped}
-    if "rg" in out:
-        out["rg_over_ours"] = min(out["rg"]["seconds"], out["rg_ascii"]["seconds"]) / ours.median
-        out["rg_stopped"] = out["rg"]["stopped"] and out["rg_ascii"]["stopped"]
+        elif contestant.note:
+            out[f"{key}_refused"] = contestant.name
+    whole = [out[key] for key in ("rg", "rg_ascii") if key in out]
+    if whole:
+        out["rg_over_ours"] = min(run["seconds"] for run in whole) / ours.median
+        out["rg_stopped"] = all(run["stopped"] for run in whole)
     if re_sample:
         part = work / "sample.log"
         size = sample(logs, part, re_sample)
