@@ -151,7 +151,9 @@ def compare(
             if ripgrep() is None or contestant.note:
                 continue
             try:
-                seconds, lines = time_ripgrep(logs.folder, patterns, *options, limit=rg_limit)
+                seconds, lines = time_ripgrep(
+                    logs.folder, patterns, *options, limit=max(rg_limit, 2 * ours.seconds[-1])
+                )
             except RuntimeError:
                 contestant.note = "refused"  # such as a letter outside ASCII with --no-unicode
                 continue
