@@ -16,10 +16,14 @@ from knox.views import LoginView as KnoxLoginView
 from knox.views import LogoutView as KnoxLogoutView
 from rest_framework import serializers
 from rest_framework.authentication import BasicAuthentication, SessionAuthentication
+from rest_framework.exceptions import AuthenticationFailed, Throttled
+from rest_framework.request import Request
 from rest_framework.throttling import ScopedRateThrottle
 
+from attribution_site.tokens import ApiToken
 
-def caller(request: HttpRequest) -> str:
+
+def caller(request: HttpRequest | Request) -> str:
     """The address a request came from, believing only as many proxies as the settings name."""
     proxies: int = settings.PROXIES
     forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",") if part.strip()]
@@ -28,28 +32,39 @@ def caller(request: HttpRequest) -> str:
     return str(request.META.get("REMOTE_ADDR", ""))
 
 
-class LimitedLoginForm(AuthenticationForm):
-    """The login form; after too many wrong passwords for one account or from one address it asks to wait.
+class Failures:
+    """The wrong passwords of late for one account and from one address, wherever they were given.
 
-    The password is not even looked at then, so that a right guess cannot be told from a wrong one.
+    After too many the password is not even looked at, so that a right guess cannot be told from a wrong one.
     """
 
-    def _counters(self) -> list[str]:
-        name = str(self.data.get("username", "")).strip().casefold()[:150]
-        address = caller(self.request) if self.request is not None else ""
-        return [f"login:name:{name.encode().hex()}", f"login:from:{address}"]
+    def __init__(self, name: str, request: HttpRequest | Request | None) -> None:
+        name = name.strip().casefold()[:150]
+        address = caller(request) if request is not None else ""
+        self._counters = [f"login:name:{name.encode(errors='replace').hex()}", f"login:from:{address}"]
+
+    def too_many(self) -> bool:
+        """Whether it is time to wait."""
+        return any(count >= settings.LOGIN_FAILURES_ALLOWED for count in cache.get_many(self._counters).values())
+
+    def count(self) -> None:
+        """One more."""
+        for counter in self._counters:
+            cache.add(counter, 0, timeout=settings.LOGIN_FAILURES_SECONDS)
+            cache.incr(counter)
+
+
+class LimitedLoginForm(AuthenticationForm):
+    """The login form; after too many wrong passwords it asks to wait."""
 
     def clean(self) -> dict[str, Any]:
-        counters = self._counters()
-        counted = cache.get_many(counters)
-        if any(count >= settings.LOGIN_FAILURES_ALLOWED for count in counted.values()):
+        failures = Failures(str(self.data.get("username", "")), self.request)
+        if failures.too_many():
             raise ValidationError("Too many wrong passwords. Wait five minutes and try again.", code="wait")
         try:
             return super().clean()
         except ValidationError:
-            for counter in counters:
-                cache.add(counter, 0, timeout=settings.LOGIN_FAILURES_SECONDS)
-                cache.incr(counter)
+            failures.count()
             raise
 
 
@@ -63,6 +78,23 @@ class Login(LoginView):
     authentication_form = LimitedLoginForm
 
 
+class LimitedBasic(BasicAuthentication):
+    """Name and password with a request. They are looked at before any throttle, so they are counted here."""
+
+    def authenticate_credentials(self, userid: str, password: str, request: Request | None = None) -> tuple[Any, None]:
+        failures = Failures(userid, request)
+        if failures.too_many():
+            raise Throttled(settings.LOGIN_FAILURES_SECONDS, "Too many wrong passwords.")
+        try:
+            if "\0" in userid + password:  # PostgreSQL has no such name
+                raise AuthenticationFailed("Invalid username/password.")
+            found: tuple[Any, None] = super().authenticate_credentials(userid, password, request)
+        except AuthenticationFailed:
+            failures.count()
+            raise
+        return found
+
+
 class NewToken(serializers.Serializer):
     """A token as it is shown, once."""
 
@@ -74,7 +106,7 @@ class NewToken(serializers.Serializer):
 class Token(KnoxLoginView):
     """Make a token for the API. Name and password (HTTP Basic) or a session; the token is shown once."""
 
-    authentication_classes = [BasicAuthentication, SessionAuthentication]
+    authentication_classes = [LimitedBasic, SessionAuthentication]
     throttle_classes = [ScopedRateThrottle]
     throttle_scope = "token"
 
@@ -82,3 +114,5 @@ class Token(KnoxLoginView):
 @extend_schema(request=None, responses={204: None})
 class RevokeToken(KnoxLogoutView):
     """End the token that the request is made with."""
+
+    authentication_classes = [ApiToken]

@@ -19,7 +19,8 @@ SHARED: list[Processor] = [
 def configure(*, level: str, form: str) -> None:
     """Send structlog and the standard library's loggers to stderr; `form` is `json` or `console`."""
     last: list[Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=False)]
+        # A traceback with its variables would print passwords and tokens, and take seconds to lay out.
+        [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
         if form == "console"
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     )

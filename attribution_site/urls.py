@@ -18,6 +18,8 @@ admin.site.site_header = "Inquest: accounts"
 
 docs = SpectacularSwaggerSplitView.as_view(url_name="schema", template_name="site/api_docs.html")
 
+handler404 = "verdicts.api.not_found"
+
 urlpatterns = [
     path("", include("verdicts.urls")),
     path("api/v1/", include("verdicts.api_urls")),

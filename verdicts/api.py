@@ -6,8 +6,9 @@ from uuid import UUID
 import msgspec
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404
+from django.views.defaults import page_not_found
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -371,3 +372,11 @@ class RulesetInForce(APIView):
 
 def _attempt(pk: UUID) -> Attempt:
     return get_object_or_404(Attempt.objects.select_related("cluster"), pk=pk)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """An address that is not there: for the API in the form of its other errors, else a page."""
+    if not request.path.startswith("/api/"):
+        return page_not_found(request, exception)
+    error = {"code": "not_found", "detail": "There is no such address.", "attr": None}
+    return JsonResponse({"type": "client_error", "errors": [error]}, status=404)

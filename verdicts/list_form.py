@@ -8,6 +8,7 @@ from django.http import QueryDict
 
 from verdicts.filter_form import Chip, Heading, Option, Pick, given
 
+MIN_YEAR, MAX_YEAR = 1970, 9000
 #: Parameters that cut a list and filter nothing.
 PAGING = ("page", "limit", "offset", "format")
 
@@ -45,7 +46,9 @@ class ListForm:
             at = datetime.fromisoformat(self.value(name))
         except ValueError:
             return None
-        return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        # What is reckoned from it must stay within the calendar, in every zone.
+        return at if MIN_YEAR <= at.year <= MAX_YEAR else None
 
     @property
     def order(self) -> str:

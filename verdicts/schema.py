@@ -3,9 +3,23 @@
 from typing import Any
 
 import msgspec
+from drf_spectacular.authentication import BasicScheme
+from drf_spectacular.contrib.knox_auth_token import KnoxTokenScheme
 
 from rules.attempt import Attempt, CollectorReport
 from rules.observation import Observation
+
+
+class TokenScheme(KnoxTokenScheme):
+    """How the schema tells of the site's tokens."""
+
+    target_class = "attribution_site.tokens.ApiToken"
+
+
+class PasswordScheme(BasicScheme):
+    """How it tells of name and password."""
+
+    target_class = "attribution_site.login.LimitedBasic"
 
 
 def _inlined(wanted: Any) -> dict[str, Any]:

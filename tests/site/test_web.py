@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 from django.contrib.auth.models import User
@@ -153,8 +156,6 @@ def test_admin_s_own_form_counts_wrong_passwords_too(
 
 
 def test_a_token_is_given_for_a_password_and_can_be_revoked(client: Client, user: User) -> None:
-    import base64
-
     basic = "Basic " + base64.b64encode(f"ada:{PASSWORD}".encode()).decode()
     response = client.post("/api/v1/token", headers={"Authorization": basic})
     assert response.status_code == 200
@@ -196,3 +197,41 @@ def test_the_api_s_own_documentation_needs_a_login_and_loads_nothing_from_elsewh
     assert b"http://" not in response.content
     assert b"https://" not in response.content
     assert "script-src 'self';" in response["Content-Security-Policy"] + ";"
+
+
+@pytest.mark.parametrize("guesses", [["wrong"] * 3, ["wrong", "\0", "wrong"]])
+def test_wrong_passwords_for_a_token_count_like_those_of_the_login_page(
+    client: Client, user: User, settings: pytest.FixtureRequest, guesses: list[str]
+) -> None:
+    settings.LOGIN_FAILURES_ALLOWED = 3  # type: ignore[attr-defined]
+
+    def asked(password: str) -> int:
+        basic = "Basic " + base64.b64encode(f"ada:{password}".encode()).decode()
+        return client.post("/api/v1/token", headers={"Authorization": basic}).status_code
+
+    assert [asked(guess) for guess in guesses] == [401] * 3
+    assert asked(PASSWORD) == 429
+    assert b"Wait five minutes" in client.post("/accounts/login/", {"username": "ada", "password": PASSWORD}).content
+
+
+def test_bytes_that_are_no_text_are_a_wrong_token(client: Client, user: User) -> None:
+    for address in ("/api/v1/verdicts", "/api/v1/token/revoke"):
+        response = client.generic("POST" if "revoke" in address else "GET", address, HTTP_AUTHORIZATION="Token \xff")
+        assert response.status_code == 401
+
+
+@pytest.mark.django_db
+def test_an_address_of_the_api_that_is_not_there_answers_as_the_api_does(client: Client) -> None:
+    assert client.get("/api/v1/verdicts/none").json()["errors"][0]["code"] == "not_found"
+    assert client.get("/none")["Content-Type"].startswith("text/html")
+
+
+def test_a_traceback_in_the_log_shows_no_variables() -> None:
+    script = (
+        "from attribution_site import logs; import logging\nlogs.configure(level='INFO', form='console')\n"
+        "def login():\n    password = 'hun' + 'ter2'\n    1 / 0\n"
+        "try:\n    login()\nexcept ZeroDivisionError:\n    logging.exception('x')\n"
+    )
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stderr
+    assert "ZeroDivisionError" in printed
+    assert "hunter2" not in printed

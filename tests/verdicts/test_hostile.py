@@ -95,3 +95,14 @@ def test_reports_of_thousands_of_files_are_read_back(engine: list[Any], sent: li
     ]
     record.record_reports(attempt.pk, reports)
     assert conclude.attribute_now(conclude.request_attribution(attempt.pk, Mode.SLOW).pk) is not None
+
+
+def test_a_batch_key_of_control_characters_is_a_key(sent: list[str]) -> None:
+    attempt, _ = record.record_attempt(an_attempt())
+    first, again = (record.add_observations(attempt.pk, [an_observation()], key="\0" * 255) for _ in range(2))
+    assert (first.batch, first.replayed, again.batch, again.replayed) == (first.batch, False, first.batch, True)
+
+
+@pytest.mark.parametrize("until", ["0001-01-01", "9999-12-31", "1969-12-31T23:59:59"])
+def test_a_time_from_which_nothing_can_be_reckoned_is_refused(client_of: Any, until: str) -> None:
+    assert client_of("viewer").get("/api/v1/rules/drift", {"until": until}).status_code == 400
