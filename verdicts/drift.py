@@ -28,8 +28,8 @@ from django.utils import timezone
 from rules import drift
 from rules.rule import Rule
 from rules.ruleset import Ruleset
+from verdicts import conclude
 from verdicts.catalogue import LEAVE_NOTHING
-from verdicts.conclude import current_ruleset
 from verdicts.models import Attempt, DriftCheck, Finding, UnrecognisedLine, Verdict
 from verdicts.rule_find import IMAGE
 
@@ -95,7 +95,7 @@ class _Stored:
 
 def report(days: int = DAYS, *, until: datetime | None = None, ruleset: Ruleset | None = None) -> Report:
     """Compare the last `days` before `until` with as many before them."""
-    ruleset = ruleset or current_ruleset()
+    ruleset = ruleset or conclude.current_ruleset()
     until = until or timezone.now()
     middle, start = until - timedelta(days=days), until - timedelta(days=2 * days)
     before, after = _window(start, middle), _window(middle, until)

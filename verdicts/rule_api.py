@@ -15,9 +15,8 @@ from rest_framework.views import APIView
 
 from rules import coverage, show
 from rules.attempt import InputError
-from verdicts import catalogue, drift, rule_find
+from verdicts import catalogue, conclude, drift, rule_find
 from verdicts.api_paging import Pages
-from verdicts.conclude import current_ruleset
 from verdicts.drift_form import DriftForm
 from verdicts.list_form import ListForm
 from verdicts.models import UnrecognisedLine
@@ -109,7 +108,7 @@ class Rules(GenericAPIView[Any]):
         responses={200: RuleRowSerializer(many=True)},
     )
     def get(self, request: Request) -> Response:
-        form = catalogue.RuleForm(request.query_params, current_ruleset())
+        form = catalogue.RuleForm(request.query_params, conclude.current_ruleset())
         _refuse(form)
         rows = self.paginate_queryset(form.rows(rule_find.uses(timezone.now() - COUNTED)))
         return self.get_paginated_response(RuleRowSerializer([_row(row) for row in rows or []], many=True).data)
@@ -120,7 +119,7 @@ class RuleDetail(_Read):
 
     @extend_schema(operation_id="rules_retrieve", responses={(200, "application/json"): OpenApiTypes.OBJECT})
     def get(self, request: Request, rule_id: str) -> Response:
-        ruleset = current_ruleset()
+        ruleset = conclude.current_ruleset()
         plain = catalogue.as_json(ruleset, rule_id)
         if plain is None:
             raise NotFound("There is no such rule in the ruleset in force.")
@@ -140,7 +139,7 @@ class RuleCoverage(_Read):
     def get(self, request: Request) -> Response:
         form = catalogue.CoverageForm(request.query_params)
         _refuse(form)
-        ruleset = current_ruleset()
+        ruleset = conclude.current_ruleset()
         table = catalogue.coverage_map(ruleset)
         if form.value("show") == "gaps":
             table = msgspec.structs.replace(
@@ -168,7 +167,7 @@ class UnrecognisedTemplates(GenericAPIView[Any]):
         form = UnrecognisedForm(request.query_params)
         _refuse(form)
         grouped = self.paginate_queryset(form.templates())
-        rows = rule_find.template_rows(grouped or [], current_ruleset())
+        rows = rule_find.template_rows(grouped or [], conclude.current_ruleset())
         return self.get_paginated_response(TemplateRowSerializer(rows, many=True).data)
 
 
@@ -212,7 +211,7 @@ class Template(_Read):
                 "sources": sorted(totals["sources"]),
                 "first": totals["first"],
                 "last": totals["last"],
-                "known_as": rule_find.known_as(current_ruleset(), found[0]),
+                "known_as": rule_find.known_as(conclude.current_ruleset(), found[0]),
                 "rulesets": [_version(one) for one in rule_find.versions_of(lines, rule_find.RULESET)],
                 "images": [_version(one) for one in rule_find.versions_of(lines, rule_find.IMAGE)],
                 "seen": [_seen(line) for line in found],

@@ -9,8 +9,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from rules.attempt import InputError
-from verdicts import catalogue, drift, permissions, rule_find
-from verdicts.conclude import current_ruleset
+from verdicts import catalogue, conclude, drift, permissions, rule_find
 from verdicts.drift_form import DriftForm
 from verdicts.guard import Request, part_wanted, permitted
 from verdicts.models import Attempt, DriftCheck, Finding, UnrecognisedLine
@@ -25,7 +24,7 @@ MOST_LATEST = 5
 @permitted(permissions.may_read)
 def catalogue_list(request: Request) -> HttpResponse:
     """The rules in force, filtered, sorted and paged by what the address says."""
-    ruleset = current_ruleset()
+    ruleset = conclude.current_ruleset()
     form = catalogue.RuleForm(request.GET, ruleset)
     rows = form.rows({} if form.errors else rule_find.uses(timezone.now() - COUNTED))
     context = {
@@ -42,7 +41,7 @@ def catalogue_list(request: Request) -> HttpResponse:
 @permitted(permissions.may_read)
 def rule_detail(request: Request, rule_id: str) -> HttpResponse:
     """One rule as an operator reads it, and what the store has of it; a former rule says that it is gone."""
-    ruleset = current_ruleset()
+    ruleset = conclude.current_ruleset()
     shown = catalogue.view(ruleset, rule_id)
     if shown is None and not Finding.objects.filter(rule=rule_id).exists():
         raise Http404
@@ -65,7 +64,7 @@ def rule_detail(request: Request, rule_id: str) -> HttpResponse:
 @permitted(permissions.may_read)
 def coverage(request: Request) -> HttpResponse:
     """Published failure classes and Xid numbers, and the rules that know them."""
-    ruleset = current_ruleset()
+    ruleset = conclude.current_ruleset()
     form = catalogue.CoverageForm(request.GET)
     table = catalogue.coverage_map(ruleset)
     gaps = form.value("show") == "gaps"
@@ -97,7 +96,7 @@ def unrecognised(request: Request) -> HttpResponse:
         "tab": "unrecognised",
         "form": form,
         "page": page,
-        "rows": rule_find.template_rows(page.object_list, current_ruleset()),
+        "rows": rule_find.template_rows(page.object_list, conclude.current_ruleset()),
         "after": after,
         "before": before,
         "nothing_stored": not page.paginator.count and not UnrecognisedLine.objects.exists(),
@@ -129,7 +128,7 @@ def template_detail(request: Request, digest: str) -> HttpResponse:
         "totals": rule_find.totals(lines),
         "rulesets": rule_find.versions_of(lines, rule_find.RULESET),
         "images": rule_find.versions_of(lines, rule_find.IMAGE),
-        "known_as": rule_find.known_as(current_ruleset(), newest),
+        "known_as": rule_find.known_as(conclude.current_ruleset(), newest),
         "form": form,
     }
     try:

@@ -20,7 +20,7 @@ from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import DIGEST, a_verdict, an_attempt, body, finding
 from tests.verdicts.test_pages import text_of
 from tests.verdicts.test_unrecognised import FLUX, digest, item
-from verdicts import drift, drift_cli, rule_pages, tasks
+from verdicts import conclude, drift, drift_cli, tasks
 from verdicts.models import DriftCheck, Verdict
 
 pytestmark = pytest.mark.django_db
@@ -64,8 +64,7 @@ def few_rules() -> Ruleset:
 @pytest.fixture(autouse=True)
 def in_force(monkeypatch: pytest.MonkeyPatch, few_rules: Ruleset) -> None:
     """The rules above are those in force."""
-    monkeypatch.setattr(drift, "current_ruleset", lambda: few_rules)
-    monkeypatch.setattr(rule_pages, "current_ruleset", lambda: few_rules)
+    monkeypatch.setattr(conclude, "current_ruleset", lambda: few_rules)
 
 
 def stored(days_ago: float, *rules: str, ruleset: str = DIGEST, hours: float = 1, **more: Any) -> Verdict:
