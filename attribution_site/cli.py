@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "bench": Entry("rules.bench:bench", "Score the engine on a folder of labelled incidents."),
+    "bench": Entry("rules.bench:bench", "Measure the engine: its speed, and its verdicts on labelled incidents."),
     "drift": Entry("verdicts.drift_cli:drift", "Say whether the rules still see in stored attempts what they saw."),
     "explain": Entry("rules.cli:explain", "Say why a job failed, from its logs alone."),
     "ingest": Entry("verdicts.cli:ingest", "Store an incident folder and ask for its verdict."),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rules.attempt import Attempt, CollectorReport
-from rules.events import Event
+from rules.events import Event, Seen
 from rules.observation import Observation
 from rules.place import Places
 from rules.ruleset import Ruleset
@@ -20,7 +20,7 @@ class Case:
     reports: Sequence[CollectorReport]
     events: list[Event]
     unrecognised: list[Observation]
-    progressed: bool
+    progress: list[Seen]
     places: Places
     near: int | None
     zone: str

@@ -12,7 +12,7 @@ from rules.engine import attribute
 from rules.incident import open_incident
 from rules.print_verdict import print_verdict
 from rules.ruleset import load_ruleset
-from rules.verdict import canonical_json
+from rules.verdict import canonical_json, plain_text
 from rules.words import Source
 
 
@@ -43,7 +43,7 @@ def explain(
             raise InputError("give an incident folder or log files to read")
         incident = open_incident(list(paths), sources=sources, nodes=nodes)
     except (ValueError, OSError) as error:
-        click.echo(f"inquest: {error}", err=True)
+        click.echo(f"inquest: {plain_text(str(error))}", err=True)
         sys.exit(2)
     collected = collect(incident, ruleset)
     verdict = attribute(incident.attempt, collected.observations, collected.reports, ruleset)
@@ -53,7 +53,8 @@ def explain(
     print_verdict(verdict, incident.notes)
     if proof:
         for step in verdict.proof:
-            click.echo(f"  {step.finding} {step.status}: {step.rule} ← {', '.join(step.evidence[:3])}: {step.because}")
+            refs = ", ".join(step.evidence[:3])
+            click.echo(plain_text(f"  {step.finding} {step.status}: {step.rule} ← {refs}: {step.because}"))
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

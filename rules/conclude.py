@@ -8,7 +8,18 @@ from rules.case import Case
 from rules.events import Event
 from rules.findings import Entry
 from rules.stamp import Interval
-from rules.strength import could_explain, doubts_of, outside, speaks_of, stale, strength, suspects_node, window
+from rules.strength import (
+    could_explain,
+    doubts_of,
+    outside,
+    speaks_of,
+    stale,
+    strength,
+    survived,
+    suspects_node,
+    window,
+)
+from rules.terminal import terminal_state
 from rules.verdict import (
     AffectedNode,
     BlindSpot,
@@ -42,9 +53,9 @@ def conclude(case: Case) -> Verdict:
     eligible, aside = _sort_out(case)
     graph = Graph(eligible, case.ruleset.defaults, case.topology)
     weighed = weigh(graph)
-    state = terminal_state(case, [eligible[i] for i in weighed.kept])
-    outcome = _decide(case, eligible, weighed, state)
     unrecognised = _unrecognised(case)
+    state = terminal_state(case, [eligible[i] for i in weighed.kept], [eligible[i] for i in weighed.unexplained])
+    outcome = _decide(case, eligible, weighed, state, near_end=any(u.near_end for u in unrecognised))
     entries = _entries(case, eligible, weighed, outcome, unrecognised, aside)
     by_status = {
         status: findings.ordered([e for e in entries if e.status == status], lambda event: event.first.sort_key)
@@ -89,9 +100,12 @@ def _sort_out(case: Case) -> tuple[list[Event], list[tuple[Event, str]]]:
     eligible, aside = [], []
     everything = Graph(case.events, case.ruleset.defaults, case.topology)
     old = set() if any(edges) else stale(case.events)
+    recovered = survived(case, case.events)
     for event in case.events:
         if reason := _aside(case, event, edges):
             aside.append((event, reason))
+        elif id(event) in recovered:
+            aside.append((event, "the workload went on after it"))
         elif id(event) in old:
             aside.append((event, "long before the last fault that was seen"))
         elif event.rule.blamable and (against := everything.refuted(event)):
@@ -118,56 +132,8 @@ def _aside(case: Case, event: Event, edges: tuple[Interval | None, Interval | No
     return outside(event, edges)
 
 
-_SCHEDULER_STATES = {
-    "COMPLETED": State.SUCCEEDED, "SUCCEEDED": State.SUCCEEDED, "COMPLETE": State.SUCCEEDED,
-    "FINISHED": State.SUCCEEDED,
-    "FAILED": State.FAILED, "BOOT_FAIL": State.NODE_FAILED, "NODE_FAIL": State.NODE_FAILED,
-    "CANCELLED": State.CANCELLED, "CANCELED": State.CANCELLED, "TIMEOUT": State.TIMED_OUT, "DEADLINE": State.TIMED_OUT,
-    "DEADLINEEXCEEDED": State.TIMED_OUT, "PREEMPTED": State.PREEMPTED, "EVICTED": State.PREEMPTED,
-    "OUT_OF_MEMORY": State.OUT_OF_MEMORY, "OOMKILLED": State.OUT_OF_MEMORY, "RUNNING": State.RUNNING,
-    "HUNG": State.HUNG, "DEGRADED": State.DEGRADED, "ERROR": State.FAILED, "REQUEUED": State.PREEMPTED,
-}  # fmt: skip
-
-
-#: What a cause may make of a scheduler's plain "failed": Slurm and Kubernetes often say no more.
-_SHARPER = {State.OUT_OF_MEMORY, State.TIMED_OUT, State.PREEMPTED, State.NODE_FAILED}
-
-
-def terminal_state(case: Case, kept: list[Event]) -> State:
-    """How the attempt ended: the scheduler's word, sharpened by a cause that says more; else what the logs say."""
-    word = case.attempt.state.strip().upper().split(" ")[0].rstrip("+")
-    known = _SCHEDULER_STATES.get(word)
-    stated = {e.rule.state for e in kept if e.rule.state and e.rule.role is Role.CAUSE}
-    if known is State.FAILED and len(stated) == 1 and (sharper := next(iter(stated))) in _SHARPER:
-        return sharper
-    if known:
-        return known
-    if case.attempt.exit_code in (0, "0", "0:0") and not case.attempt.signal and not kept:
-        return State.SUCCEEDED
-    if len(stated) == 1:
-        return next(s for s in stated if s)
-    if stated:
-        return State.FAILED
-    ends = {e.rule.state for e in case.events if e.rule.state and not e.rule.blamable}
-    for state in (
-        State.HUNG,
-        State.OUT_OF_MEMORY,
-        State.TIMED_OUT,
-        State.NODE_FAILED,
-        State.PREEMPTED,
-        State.CANCELLED,
-        State.FAILED,
-        State.SUCCEEDED,
-    ):
-        if state in ends and not (state is State.SUCCEEDED and any(e.rule.role is Role.CAUSE for e in kept)):
-            return state
-    if any(e.rule.role not in (Role.STATE, Role.CONFIRMATION, Role.END) for e in case.events):
-        return State.FAILED
-    return State.RUNNING if case.progressed else State.UNKNOWN
-
-
-def _decide(case: Case, events: list[Event], weighed: Weighed, state: State) -> Outcome:
-    failure = bool(weighed.kept or weighed.unexplained or weighed.demoted)
+def _decide(case: Case, events: list[Event], weighed: Weighed, state: State, *, near_end: bool) -> Outcome:
+    failure = bool(weighed.kept or weighed.unexplained or weighed.demoted or near_end)
     if state is State.SUCCEEDED or (state is State.RUNNING and not failure):
         return Outcome(Domain.NO_FAILURE, [], [])
     causes = [i for i in weighed.kept if events[i].rule.role is Role.CAUSE]

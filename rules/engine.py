@@ -42,13 +42,13 @@ def attribute(
     bounds |= {source: int(seconds * MICRO) for source, seconds in attempt.clock_bounds.items()}
     seen: list[Seen] = []
     unrecognised = []
-    progressed = False
+    progress: list[Seen] = []
     for observation, sightings in found:
         for sighting in sightings:
-            if sighting.rule.role is Role.PROGRESS:
-                progressed = True
-            elif sighting.rule.role is not Role.NOISE:
-                seen += seen_of(sighting, observation, places, bounds, near, attempt.utc_offset)
+            if sighting.rule.role is Role.NOISE:
+                continue
+            placed = seen_of(sighting, observation, places, bounds, near, attempt.utc_offset)
+            (progress if sighting.rule.role is Role.PROGRESS else seen).extend(placed)
         if not sightings and observation.ref != ATTEMPT_REF and is_suspicious(ruleset, observation):
             unrecognised.append(observation)
     case = Case(
@@ -57,7 +57,7 @@ def attribute(
         reports=reports,
         events=build(seen),
         unrecognised=unrecognised,
-        progressed=progressed,
+        progress=progress,
         places=places,
         near=near,
         zone=attempt.utc_offset,

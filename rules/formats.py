@@ -82,16 +82,20 @@ def _word(value: Any) -> str:
     return re.sub(r"[^A-Za-z0-9._/-]", "_", value) if isinstance(value, str) else ""
 
 
+def _written(micros: int) -> str:
+    return str(epoch(micros) or "")
+
+
 def _stamp(record: dict[str, Any]) -> str:
     micros = record.get("__REALTIME_TIMESTAMP") or record.get("_SOURCE_REALTIME_TIMESTAMP")
     if isinstance(micros, str) and _MICROS.fullmatch(micros):
-        return str(epoch(int(micros)))
+        return _written(int(micros))
     for key in _TIME_KEYS:
         value = record.get(key)
         if isinstance(value, str) and 0 < len(value) <= MAX_STAMP:
             return value
         if isinstance(value, (int, float)) and 10**9 <= value < 10**10:
-            return str(epoch(int(value * MICRO)))
+            return _written(int(value * MICRO))
     return ""
 
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from rules import files
+from rules import files, flight_recorder
 from rules.words import Source
 
 #: How much of a file is looked at.
@@ -16,7 +16,10 @@ def _any_of(*patterns: str) -> re.Pattern[str]:
 
 #: What a source's lines look like; each hit in the sample counts one.
 _LOOKS: list[tuple[Source, re.Pattern[str]]] = [
-    (Source.PROGRESS, _any_of(r'^\s*\{[^\n]{0,200}$[\s\S]{0,400}"(?:pg_config|pg_status|nccl_version)"')),
+    (
+        Source.PROGRESS,
+        _any_of(r'^[ \t]*\{[^\n]{0,200}$(?:[^\n]*\n){0,12}?[^\n]{0,200}"(?:pg_config|pg_status|nccl_version)"'),
+    ),
     (Source.FABRIC_MANAGER, _any_of(r"^\[\w{3} +\d{1,2} \d{4} [\d:]{8}\] \[\w+\] \[tid \d+\]")),
     (
         Source.NETWORK_METRICS,
@@ -31,7 +34,8 @@ _LOOKS: list[tuple[Source, re.Pattern[str]]] = [
     (
         Source.KUBERNETES,
         _any_of(
-            r"^(?:LAST SEEN +TYPE|NAME +READY +STATUS|Events:\s*$|\s+Type +Reason +Age|Last State:|\s*Exit Code: +\d)",
+            r"^(?:LAST SEEN +TYPE|NAME +READY +STATUS|Events:[ \t]*$|Last State:)",
+            r"^[ \t]+(?:Type +Reason +Age|Exit Code: +\d)",
             r"^(?:Status: +(?:Failed|Pending|Running)|Reason: +\w|> ?kubectl )",
             r"^kind: (?:Pod|Job|Event|Workload|JobSet|PyTorchJob)",
             r"^\S+ +\d+/\d+ +\w+ +\d+ +\w+$",
@@ -77,6 +81,8 @@ _NAMES: list[tuple[Source, re.Pattern[str]]] = [
 
 def guess(path: Path) -> tuple[Source, str]:
     """The source that a file's content looks like, else its name, else the application log."""
+    if flight_recorder.looks_like(path):
+        return Source.PROGRESS, "its content"
     text = files.sample(path, SAMPLE)
     scores = [(len(pattern.findall(text)), -index, source) for index, (source, pattern) in enumerate(_LOOKS)]
     best, _, source = max(scores)

@@ -5,7 +5,7 @@ import sys
 from typing import IO
 
 from rules.explain import SOURCE_NAMES, STATE_WORDS, STATUS_WORDS, where
-from rules.verdict import Finding, Verdict
+from rules.verdict import Finding, Verdict, plain_text
 from rules.words import Domain, ReportStatus, Role, Source
 
 WIDTH = 100
@@ -34,9 +34,9 @@ def render(verdict: Verdict, notes: list[str], paint: Paint) -> list[str]:
     colour = {Domain.AMBIGUOUS: "33", Domain.UNATTRIBUTED: "33", Domain.NO_FAILURE: "32"}.get(
         verdict.attributed_domain, "31"
     )
-    lines = [paint("1", verdict.headline)]
+    lines = [paint("1", plain_text(verdict.headline))]
     strength = f", {verdict.strength}" if verdict.strength else ""
-    job = verdict.attempt.get("job_id", "unknown")
+    job = plain_text(str(verdict.attempt.get("job_id", "unknown")), 80)
     name = "attempt" if job == "unknown" else f"job {job}"
     lines.append(
         f"  The {name} {STATE_WORDS[verdict.terminal_state]}. "
@@ -88,7 +88,7 @@ def _finding(title: str, finding: Finding, paint: Paint) -> list[str]:
         lines.append(_cut(f"    decoded: {means}"))
     if finding.evidence:
         first = finding.evidence[0]
-        lines.append(paint("36", f"    {_place(finding)}"))
+        lines.append(paint("36", _cut(f"    {_place(finding)}")))
         lines.append(_cut(f"    {first.text.strip()}", 180))
         if first.frame:
             lines.append(_cut(f"    at {first.frame}", 160))
@@ -101,4 +101,5 @@ def _place(finding: Finding) -> str:
 
 
 def _cut(text: str, width: int = WIDTH + 40) -> str:
+    text = plain_text(text, width + 1)
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -115,12 +115,22 @@ def civil(
     micros = _micros(moment) + int(digits.ljust(6, "0") or 0)
     if zone is None:
         return Stamp("yearless" if year is None else "local", micros, step)
-    return Stamp("utc", micros - offset_micros(zone), step)
+    return epoch(micros - offset_micros(zone), step) if _is_zone(zone) else None
 
 
-def epoch(micros: int, step: int = 1) -> Stamp:
-    """A stamp from microseconds since 1970 UTC."""
-    return Stamp("utc", micros, step)
+#: The years 1 to 9999, which is what a date can be written of.
+_FIRST, _LAST = -62_135_596_800 * MICRO, 253_402_300_800 * MICRO
+
+
+def epoch(micros: int, step: int = 1) -> Stamp | None:
+    """A stamp from microseconds since 1970 UTC; None beyond the years that can be written."""
+    return Stamp("utc", micros, step) if _FIRST <= micros < _LAST else None
+
+
+def _is_zone(zone: str) -> bool:
+    """Whether an offset exists on Earth: at most 14 hours, less than 60 minutes."""
+    digits = zone[1:].replace(":", "")
+    return zone == "Z" or (int(digits[:2]) <= 14 and int(digits[2:] or 0) < 60)
 
 
 def offset_micros(zone: str) -> int:
@@ -141,7 +151,7 @@ def place(stamp: Stamp, *, near: int | None, utc_offset: str) -> Stamp:
     if stamp.clock == "yearless" and near is not None:
         stamp = _with_year(stamp, near)
     if stamp.clock == "local" and utc_offset:
-        return Stamp("utc", stamp.micros - offset_micros(utc_offset), stamp.step)
+        return epoch(stamp.micros - offset_micros(utc_offset), stamp.step) or stamp
     return stamp
 
 

@@ -172,6 +172,32 @@ def window(case: Case) -> tuple[Interval | None, Interval | None]:
     return edges[0], edges[1]
 
 
+#: A workload that still makes progress this long after a fault was not ended by it.
+WENT_ON = 2 * 60 * MICRO
+_ENDINGS = {Domain.SCHEDULER, Domain.USER_ACTION, Domain.MAINTENANCE}
+
+
+def survived(case: Case, events: Sequence[Event]) -> set[int]:
+    """The ids of events after which the workload went on, as far as its progress lines have times of their own.
+
+    Lines without a time are no measure: buffered output comes after the traceback that ended the program.
+    """
+    last: dict[str, Interval] = {}
+    for seen in case.progress:
+        if seen.when and "within" not in seen.observation.attributes:
+            known = last.get(seen.when.clock)
+            last[seen.when.clock] = seen.when if known is None or seen.when.earliest > known.earliest else known
+    return {
+        id(e)
+        for e in events
+        if e.rule.role in (Role.CAUSE, Role.EITHER, Role.SYMPTOM)
+        and not e.rule.persistent
+        and e.rule.domain not in _ENDINGS
+        and (end := max((s.when for s in e.seen if s.when), key=lambda w: w.latest, default=None))
+        and order(Interval(end.clock, end.earliest, end.latest + WENT_ON), last.get(end.clock)) is Order.BEFORE
+    }
+
+
 #: Without a window, a possible cause this long before the last one belongs to an earlier incident.
 STALE = 12 * 3600 * MICRO
 

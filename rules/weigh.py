@@ -177,10 +177,18 @@ def weigh(graph: Graph) -> Weighed:
     blamed and that nothing explains are `unexplained`.
     """
     events = graph.events
-    explainers = [i for i, e in enumerate(events) if e.rule.blamable or e.rule.explains]
-    incoming: dict[int, list[Edge]] = {}
-    for j in range(len(events)):
-        incoming[j] = _incoming(graph, explainers, j)
+    explainers: dict[str, list[int]] = {}
+    for i, event in enumerate(events):
+        if event.rule.blamable or event.rule.explains:
+            explainers.setdefault(event.rule.id, []).append(i)
+    rules = {event.rule.id: event.rule for event in events}
+    may: dict[str, list[int]] = {
+        target.id: sorted(
+            i for rule_id, found in explainers.items() if graph.entries(rules[rule_id], target) for i in found
+        )
+        for target in rules.values()
+    }
+    incoming = {j: _incoming(graph, may[event.rule.id], j) for j, event in enumerate(events)}
     roots = {i for i, e in enumerate(events) if e.rule.blamable and not incoming[i]}
     reached = _reach(incoming, roots)
     circle = {i for i, e in enumerate(events) if e.rule.blamable and i not in reached and i not in roots}

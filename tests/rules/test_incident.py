@@ -11,6 +11,7 @@ from rules.attempt import InputError, decode_attempt, expand_hostlist
 from rules.collect import collect
 from rules.engine import attribute
 from rules.incident import open_incident
+from rules.print_verdict import print_verdict
 from rules.verdict import Verdict
 from rules.words import Domain, ReportStatus, Source
 from tests.rules.builders import shipped
@@ -179,3 +180,39 @@ def test_host_lists(text: str, names: list[str]) -> None:
 def test_a_host_list_of_millions_is_refused() -> None:
     with pytest.raises(InputError, match="nodes"):
         decode_attempt(b'{"job_id": "1", "nodes": ["n[0-99999]x[0-99999]"]}')
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "2026-11-03T02:11:04-99:99", "0000-00-00T00:00:00Z"],
+)
+def test_a_time_beyond_all_calendars_is_no_time(tmp_path: Path, stamp: str) -> None:
+    path = tmp_path / "dmesg"
+    path.write_text(f"{stamp} {XID.partition(': ')[2]}\n")
+    assert explain(path).causes[0].first in (None, "boot:88.100000")
+
+
+def test_a_file_of_blank_lines_is_guessed_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("\n" * 200_000)
+    assert explain(path).attributed_domain is Domain.UNATTRIBUTED
+
+
+def test_a_programs_all_done_is_not_believed_after_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_text(
+        "RuntimeError: NCCL error: remote process exited or there was a network error\nAll done.\n"
+    )
+    assert explain(path).attributed_domain is not Domain.NO_FAILURE
+
+
+def test_progress_and_an_unknown_error_at_the_end_is_no_success(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_text(" iteration       10/     100 | lm loss: 2.0E+00 | grad norm: 1.0 |\nFATAL: frobnicator exploded\n")
+    assert explain(path).attributed_domain is Domain.UNATTRIBUTED
+
+
+def test_a_hostile_job_id_does_not_reach_the_terminal_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = a_folder(tmp_path, {"job_id": "x\u001b]0;owned\u0007"}, syslog__n2=XID)
+    print_verdict(explain(folder), [])
+    assert "\x1b" not in capsys.readouterr().out

@@ -207,3 +207,29 @@ def consequences_of_a_rank(minute: int) -> list[Observation]:
         "WorkNCCL(SeqNum=12, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600499 milliseconds before timing out.",
         node="n1",
     )
+
+
+def steps(*minutes: int) -> list[Observation]:
+    lines = [f"{at(m)} iteration {m * 10}/ 1000 | lm loss: 2.0E+00 | grad norm: 1.0 |" for m in minutes]
+    return seen("applog", *lines, node="n1", start=5000)
+
+
+def test_a_fault_after_which_the_workload_went_on_is_kept_and_not_blamed() -> None:
+    oom = seen(
+        "applog",
+        f"{at(10)} [rank0]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+        node="n1",
+    )
+    running = msgspec.structs.replace(an_attempt(), state="", end=None)
+    went_on = verdict_on([*oom, *steps(5, 9, 11, 20)], attempt=running)
+    assert went_on.attributed_domain is Domain.NO_FAILURE
+    assert [f.why for f in went_on.interesting] == ["the workload went on after it"]
+    stopped = verdict_on([*oom, *steps(5, 9)], attempt=running)
+    assert stopped.attributed_domain is Domain.RESOURCE_EXHAUSTION
+
+
+@pytest.mark.parametrize(("order", "domain"), [((0, 1), Domain.NO_FAILURE), ((1, 0), Domain.APPLICATION_CODE)])
+def test_a_success_counts_only_after_all_that_went_wrong(order: tuple[int, int], domain: Domain) -> None:
+    lines = ("KeyError: 'captions'", "[exiting program after 1190.03 minutes] datetime: 2021-08-08 01:00:51")
+    attempt = msgspec.structs.replace(an_attempt(), state="", end=None)
+    assert verdict_on(seen("applog", *(lines[i] for i in order)), attempt=attempt).attributed_domain is domain
