@@ -237,7 +237,10 @@ def _minute(text: str) -> str:
         at = datetime.fromisoformat(text)
     except ValueError:
         return ""
-    return (at if at.tzinfo is None else at.astimezone(UTC)).strftime("%Y-%m-%dT%H:%M")
+    try:
+        return (at if at.tzinfo is None else at.astimezone(UTC)).strftime("%Y-%m-%dT%H:%M")
+    except OverflowError:  # the last year's last hours in the far west
+        return ""
 
 
 def _readable(name: str, value: str) -> str:

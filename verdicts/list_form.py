@@ -67,6 +67,9 @@ class ListForm:
             for value in self.values(name):
                 if value not in dict(words):
                     wrong[name] = f"{self.labels[name]}: “{value}” is none of {', '.join(word for word, _ in words)}."
+        for name in self.texts:
+            if "\0" in self.value(name):
+                wrong[name] = f"{self.labels[name]}: a text with a NUL, which nothing stored has."
         for name in self.times:
             if self.value(name) and self.moment(name) is None:
                 wrong[name] = f"{self.labels[name]}: “{self.value(name)}” is not a time."

@@ -235,3 +235,15 @@ def test_a_traceback_in_the_log_shows_no_variables() -> None:
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stderr
     assert "ZeroDivisionError" in printed
     assert "hunter2" not in printed
+
+
+def test_no_cache_keeps_what_a_login_shows(client: Client, user: User) -> None:
+    client.force_login(user)
+    for address in ("/verdicts/", "/api/v1/schema", "/none"):
+        assert "no-store" in client.get(address)["Cache-Control"]
+
+
+def test_an_address_with_a_nul_is_none(client: Client, user: User) -> None:
+    client.force_login(user)
+    for address in ("/rules/%00/", "/rules/unrecognised/%00/", "/api/v1/rules/%00"):
+        assert client.get(address).status_code == 404

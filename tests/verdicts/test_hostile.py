@@ -7,7 +7,7 @@ from django.db import DataError
 
 from rules.observation import Observation as GivenObservation
 from rules.words import Domain, ReportStatus, Source
-from tests.verdicts.builders import a_report, an_attempt, an_observation
+from tests.verdicts.builders import a_report, a_user, an_attempt, an_observation
 from verdicts import conclude, limits, record
 from verdicts.choices import Mode, RequestState
 from verdicts.models import AttributionRequest, CollectorReport, Finding, Observation, Verdict
@@ -106,3 +106,29 @@ def test_a_batch_key_of_control_characters_is_a_key(sent: list[str]) -> None:
 @pytest.mark.parametrize("until", ["0001-01-01", "9999-12-31", "1969-12-31T23:59:59"])
 def test_a_time_from_which_nothing_can_be_reckoned_is_refused(client_of: Any, until: str) -> None:
     assert client_of("viewer").get("/api/v1/rules/drift", {"until": until}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/verdicts/?before=9999-12-31T23:59:59-14:00",
+        "/verdicts/?after=0001-01-01T00:00:00%2B14:00",
+        "/verdicts/?text=%00",
+        "/rules/?text=%00",
+        "/rules/unrecognised/?text=%00",
+        "/rules/unrecognised/?after=0001-01-01",
+    ],
+)
+def test_a_filter_that_cannot_be_understood_is_said_on_the_page(client: Any, address: str) -> None:
+    client.force_login(a_user("vera", "viewer"))
+    assert client.get(address).status_code == 200
+
+
+def test_evidence_from_the_ends_of_the_calendar_has_a_page(client: Any, sent: list[str]) -> None:
+    lines = [
+        an_observation(number, body=f"{stamp} RuntimeError: CUDA error: out of memory", timestamp=None)
+        for number, stamp in enumerate(["0001-01-01T00:00:00", "9999-12-31T23:59:59", "9999-12-31T23:59:59Z"])
+    ]
+    verdict = attributed(*lines)
+    client.force_login(a_user("vera", "viewer"))
+    assert client.get(f"/verdicts/{verdict.pk}/").status_code == 200
