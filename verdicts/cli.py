@@ -8,17 +8,25 @@ from typing import Any
 
 import click
 import django
+from django.core.exceptions import ImproperlyConfigured
+
+from rules.redact import redact
 
 # Loaded only when `inquest ingest` is called; everything below needs Django.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "attribution_site.settings")
-django.setup()
+try:
+    django.setup()
+except (ImproperlyConfigured, ValueError) as error:
+    # What is wrong with an address is said with the address, and that may have a password in it.
+    click.echo(f"inquest: the settings cannot be used: {redact(str(error)).strip()}", err=True)
+    sys.exit(3)
 
-from django.db import DatabaseError  # noqa: E402
+from django.db import DatabaseError, ProgrammingError
 
-from rules.attempt import InputError  # noqa: E402
-from rules.rule import RuleError  # noqa: E402
-from rules.verdict import plain_text  # noqa: E402
-from verdicts.ingest import ingest_path, wait_for  # noqa: E402
+from rules.attempt import InputError
+from rules.rule import RuleError
+from rules.verdict import plain_text
+from verdicts.ingest import ingest_path, wait_for
 
 DEFAULT_WAIT = 20.0
 
@@ -52,6 +60,10 @@ def ingest(paths: tuple[Path, ...], as_json: bool, wait: float, cluster: str, jo
             unusable += 1
             _say({"path": str(path), "error": str(error)}, as_json=as_json)
             continue
+        except ProgrammingError as error:
+            said = str(error).partition("\n")[0]
+            click.echo(f"inquest: the database is not of this version, run the migrations: {said}", err=True)
+            sys.exit(3)
         except DatabaseError as error:
             click.echo(f"inquest: the database cannot be used: {error}".rstrip(), err=True)
             sys.exit(3)

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 TASK = "verdicts.attribute"
 #: Seconds that a broker may take. One that is down or hangs must not hold up an ingest.
 PATIENCE = 2.0
+#: What an address raises that names no broker, a port that is none, or a transport that is not installed.
+WRONG_ADDRESS = (KeyError, ValueError, ImportError)
 
 
 def wake(requests: Sequence[UUID]) -> int:
@@ -33,7 +35,7 @@ def wake(requests: Sequence[UUID]) -> int:
             for request in requests:
                 current_app.send_task(TASK, args=[str(request)], connection=connection, retry=False)
                 sent.append(request)
-    except (BrokerError, OSError) as error:
+    except (BrokerError, OSError, *WRONG_ADDRESS) as error:
         log.warning("broker not reached, %d requests wait for the sweep: %s", len(requests) - len(sent), error)
     if sent:
         AttributionRequest.objects.filter(pk__in=sent).update(sent_at=Now())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -43,3 +45,23 @@ def test_an_unknown_command_is_named() -> None:
     result = CliRunner().invoke(main, ["explian"])
     assert result.exit_code == 2
     assert "explian" in result.output
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://ada:hunter2@127.0.0.1:1/x", "the database cannot be used"),
+        ("postgresql://ada:hunter2@[::zz/x", "the settings cannot be used"),
+        ("no address", "the settings cannot be used"),
+    ],
+)
+def test_ingest_without_a_database_says_so_in_one_line(tmp_path: Path, url: str, says: str) -> None:
+    (tmp_path / "attempt.json").write_text('{"job_id": "1"}')
+    told = os.environ | {"DATABASE_URL": url, "SECRET_KEY": "x", "INQUEST_DATA_DIR": str(tmp_path / "none")}
+    told["DJANGO_SETTINGS_MODULE"] = "attribution_site.settings"
+    command = [sys.executable, "-m", "attribution_site.cli", "ingest", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=told, check=False)
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.startswith(f"inquest: {says}")
+    assert "Traceback" not in done.stderr
+    assert "hunter2" not in done.stderr

@@ -41,3 +41,8 @@ def test_a_broker_that_hangs_is_left_to_the_sweep(monkeypatch: pytest.MonkeyPatc
     sent, seconds = _wake(monkeypatch, f"{scheme}://127.0.0.1:{silent}")
     assert sent == 0
     assert seconds < 5 * waking.PATIENCE
+
+
+@pytest.mark.parametrize("url", ["nobroker://host", "redis://host:port/0"])
+def test_an_address_that_names_no_broker_is_left_to_the_sweep(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    assert _wake(monkeypatch, url)[0] == 0
