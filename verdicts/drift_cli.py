@@ -20,6 +20,7 @@ from rules.rule import RuleError  # noqa: E402
 from rules.verdict import plain_text  # noqa: E402
 from verdicts import wording  # noqa: E402
 from verdicts.drift import DAYS, MOST_DAYS, Report, Sign, report, report_json  # noqa: E402
+from verdicts.list_form import MAX_YEAR, MIN_YEAR  # noqa: E402
 
 
 @click.command()
@@ -57,10 +58,13 @@ def drift(days: int, until: str, as_json: bool) -> None:
 def _moment(text: str) -> datetime | None:
     if not text:
         return None
+    at: datetime | None
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is not a time", param_hint="--until") from None
+        at = None
+    if at is None or not MIN_YEAR <= at.year <= MAX_YEAR:
+        raise click.BadParameter(f"{text!r} is not a time", param_hint="--until")
     return at if at.tzinfo is not None else timezone.make_aware(at)
 
 

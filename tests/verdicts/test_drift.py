@@ -235,6 +235,7 @@ def test_the_page_takes_other_times_and_refuses_what_it_cannot_read(client: Clie
     assert "No sign of drift" in text_of(client.get("/rules/drift/", {"days": "1", "until": later}))
     assert "Nothing was compared" in text_of(client.get("/rules/drift/", {"days": "365"}))
     assert "Nothing was compared" in text_of(client.get("/rules/drift/", {"until": "soon"}))
+    assert "Nothing was compared" in text_of(client.get("/rules/drift/", {"until": "0001-01-01T00:00"}))
 
 
 def test_an_empty_store_has_nothing_to_compare(client: Client) -> None:
@@ -284,7 +285,8 @@ def test_the_command_takes_the_end_of_the_time_and_refuses_nonsense() -> None:
     gone_silent()
     until = (timezone.now() - timedelta(days=20)).isoformat()
     assert "Nothing to compare" in command("--until", until).output
-    assert command("--until", "soon").exit_code == 2
+    for nonsense in ("soon", "0001-01-01", "9999-12-31T23:59:59-12:00"):
+        assert command("--until", nonsense).exit_code == 2
     assert command("--days", "0").exit_code == 2
 
 

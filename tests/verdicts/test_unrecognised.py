@@ -154,7 +154,18 @@ def test_a_time_range_takes_the_place_of_the_days(as_: Visitor) -> None:
     assert [row.text for row in as_("viewer").get(ADDRESS, {"before": before}).context["rows"]] == [FLUX]
 
 
-@pytest.mark.parametrize("query", [{"days": "3"}, {"after": "yesterday"}, {"nonsense": "1"}, {"order": "x"}], ids=str)
+NOT_UNDERSTOOD = [
+    {"days": "3"},
+    {"after": "yesterday"},
+    {"before": "0001-01-01T00:00"},
+    {"before": "9999-12-31T23:59:59-12:00"},
+    {"text": "\0"},
+    {"nonsense": "1"},
+    {"order": "x"},
+]
+
+
+@pytest.mark.parametrize("query", NOT_UNDERSTOOD, ids=str)
 def test_what_is_not_understood_finds_nothing_and_says_so(
     as_: Visitor, client_of: Clients, query: dict[str, str]
 ) -> None:
