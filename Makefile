@@ -15,14 +15,14 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 setup: ## make .venv with the inquest command and the developers' tools
-	@tools/venv dev
+	@.ci/venv dev
 
 demo: ## run the whole site here: database, broker, web, worker (Ctrl-C ends it)
-	@tools/venv runtime
+	@.ci/venv runtime
 	@exec $(RUN)/python -m attribution_site.demo --with-parent --host $(HOST) --port $(PORT)
 
 demo-passwords: ## give the demo's accounts new passwords
-	@tools/venv runtime
+	@.ci/venv runtime
 	@exec $(RUN)/python -m attribution_site.demo --new-passwords
 
 test: setup ## the tests that need nothing from outside
@@ -35,14 +35,14 @@ test-browser: setup ## the tests in a real browser (needs chromium)
 	@$(RUN)/python -m pytest tests/browser $(ARGS)
 
 check: setup ## lint, format, types, import directions, Django's checks, the rules' own checks
-	@tools/check
+	@.ci/check
 
 format: setup ## format the code and fix what can be fixed
 	@$(RUN)/ruff check --fix .
 	@$(RUN)/ruff format .
 
 lock: ## resolve the dependencies anew, for every supported Python at once
-	@tools/lock
+	@.ci/lock
 
 clean: ## remove what the tools wrote; the demo's data under var/ stays
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
