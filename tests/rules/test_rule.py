@@ -1,7 +1,10 @@
 """Rule files that are wrong: every error names the file, the line and the key."""
 
+from pathlib import Path
+
 import pytest
 
+from rules import ruleset
 from rules.examples import run_file
 from rules.rule import RuleError, line_of, parse_rule, pattern_problem
 from rules.ruleset import load_ruleset
@@ -43,7 +46,7 @@ def test_patterns_that_are_allowed(pattern: str) -> None:
     assert pattern_problem(pattern) == ""
 
 
-def test_a_failing_example_names_its_line(tmp_path) -> None:  # noqa: ANN001
+def test_a_failing_example_names_its_line(tmp_path) -> None:
     text = GOOD + '\n[[test]]\nname = "dead or alive"\nlines = ["GPU 00:1 is alive"]\nexpect = { matches = 1 }\n'
     path = tmp_path / "gpu" / "dead.toml"
     path.parent.mkdir()
@@ -53,9 +56,20 @@ def test_a_failing_example_names_its_line(tmp_path) -> None:  # noqa: ANN001
     assert failures[0].line == line_of(text.encode(), "", "dead or alive") > 10
 
 
-def test_a_site_overrides_disables_and_adds_and_changes_the_digest(tmp_path) -> None:  # noqa: ANN001
+def a_copy(rule_id: str, catalogue: Path) -> None:
+    name = rule_id.replace(".", "/") + ".toml"
+    (catalogue / name).parent.mkdir(parents=True, exist_ok=True)
+    (catalogue / name).write_bytes((ruleset.CATALOGUE / name).read_bytes())
+
+
+def test_a_site_overrides_disables_and_adds_and_changes_the_digest(tmp_path, monkeypatch) -> None:
+    catalogue = tmp_path / "catalogue"
+    for rule_id in ("gpu.off-the-bus", "gpu.xid-ignorable"):
+        a_copy(rule_id, catalogue)
+    monkeypatch.setattr(ruleset, "CATALOGUE", catalogue)
     shipped = load_ruleset(cache=False)
-    (tmp_path / "daemon").mkdir()
+    tmp_path = tmp_path / "site"
+    (tmp_path / "daemon").mkdir(parents=True)
     (tmp_path / "daemon" / "frob.toml").write_bytes(a_rule("daemon.frob", "frobnicator lost its marbles")[1])
     (tmp_path / "site.toml").write_text(
         'disable = ["gpu.xid-ignorable"]\n[overrides."gpu.off-the-bus"]\nmaturity = "draft"\n'
@@ -74,13 +88,15 @@ def test_a_site_overrides_disables_and_adds_and_changes_the_digest(tmp_path) -> 
     ("text", "says"),
     [('disable = ["gpu.none"]', "no rule 'gpu.none'"), ("[topology.planet]\n", "planet"), ("x = 1\n", "unknown field")],
 )
-def test_a_wrong_site_file_says_what_is_wrong(tmp_path, text: str, says: str) -> None:  # noqa: ANN001
+def test_a_wrong_site_file_says_what_is_wrong(tmp_path, text: str, says: str) -> None:
     (tmp_path / "site.toml").write_text(text)
     with pytest.raises(RuleError, match=says):
         load_ruleset(tmp_path, cache=False)
 
 
-def test_a_damaged_cache_is_built_anew(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN001
+def test_a_damaged_cache_is_built_anew(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a_copy("gpu.off-the-bus", tmp_path / "catalogue")
+    monkeypatch.setattr(ruleset, "CATALOGUE", tmp_path / "catalogue")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     digest = load_ruleset().digest
     (file,) = (tmp_path / "inquest").iterdir()
