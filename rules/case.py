@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rules.attempt import Attempt, CollectorReport
+from rules.attempt import MAX_TEXT, Attempt, CollectorReport
 from rules.events import Event, Seen
 from rules.observation import Observation
 from rules.place import Places
@@ -48,6 +48,11 @@ class Case:
         return self.report(source).status is ReportStatus.OK
 
 
+def _bounded(reason: str) -> str:
+    """Thousands of unreadable files have thousands of reasons: the first say enough."""
+    return reason if len(reason) <= MAX_TEXT else reason[: MAX_TEXT - 1] + "…"
+
+
 #: Worst first: what is said of a source whose reports differ.
 _WORST = (ReportStatus.ERROR, ReportStatus.PARTIAL, ReportStatus.OK, ReportStatus.EMPTY, ReportStatus.NOT_CONFIGURED)
 
@@ -68,7 +73,7 @@ def join_reports(source: Source, reports: Sequence[CollectorReport]) -> Collecto
     return CollectorReport(
         source=source,
         status=status,
-        reason="; ".join(sorted({r.reason for r in reports if r.reason})),
+        reason=_bounded("; ".join(sorted({r.reason for r in reports if r.reason}))),
         collector=", ".join(sorted({r.collector for r in reports if r.collector})),
         read=sum(r.read for r in reports),
         kept=sum(r.kept for r in reports),

@@ -161,7 +161,7 @@ class _FileReader:
         self._kept: dict[object, _Kept] = {}
         self._templates: dict[str, tuple[Observation, int, int]] = {}
         self._masked = 0
-        self._tail: deque[tuple[str, int]] = deque(maxlen=400)
+        self._tail: deque[tuple[bytes, int]] = deque(maxlen=400)
         self._direct: list[Observation] = []
         self._plain = plain_patterns(ruleset)
         self._times: dict[tuple[int, ...], int] = {}
@@ -177,6 +177,7 @@ class _FileReader:
         rewrite = formats.rewriter(files.sample(self.file.path, 65_536))
         before = b""
         scanner = self.ruleset.scanner
+        unknown = [scanner.suspicious]
         for block in files.blocks(self.file.path):
             data = rewrite(block.data) if rewrite else block.data
             if self.first is None:
@@ -185,7 +186,10 @@ class _FileReader:
             for start, end, ids in scanner.hits(data):
                 line += data.count(b"\n", counted, start)
                 counted = start
-                if (settled := self._settled.get(tuple(ids))) is not None:
+                if self._masked > MAX_MASKED and ids == unknown:
+                    # Enough of them are known by their template: of the rest only the end of the file matters.
+                    self._tail.append((data[start : min(end, start + MAX_LINE)], line))
+                elif (settled := self._settled.get(tuple(ids))) is not None:
                     settled.count(data, start, end, line)
                 else:
                     self._hit(data, start, end, ids, line, before)
@@ -259,7 +263,7 @@ class _FileReader:
         """Count a line that looks like an error and that no rule knows, by its template."""
         self._masked += 1
         if self._masked > MAX_MASKED:
-            self._tail.append((observation.body, number))
+            self._tail.append((observation.body.encode(), number))
             return
         self._template(observation, record.message, number)
 
@@ -279,11 +283,9 @@ class _FileReader:
 
     def observations(self) -> list[Observation]:
         """What was kept of the file, in the order of its lines."""
-        for body, number in self._tail:
-            observation = Observation(
-                source=self.file.source, body=body, ref=f"{self.file.name}:{number}", node=self.file.node
-            )
-            self._template(observation, read.parse(body).message, number)
+        for raw, number in self._tail:
+            observation = self._observation(raw.decode("utf-8", "backslashreplace"), number)
+            self._template(observation, read.parse(observation.body).message, number)
         self._tail.clear()
         for settled in self._settled.values():
             self._close(settled)

@@ -200,9 +200,7 @@ def test_a_file_of_blank_lines_is_guessed_at_once(tmp_path: Path) -> None:
 
 def test_a_programs_all_done_is_not_believed_after_a_failure(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
-    path.write_text(
-        "RuntimeError: NCCL error: remote process exited or there was a network error\nAll done.\n"
-    )
+    path.write_text("RuntimeError: NCCL error: remote process exited or there was a network error\nAll done.\n")
     assert explain(path).attributed_domain is not Domain.NO_FAILURE
 
 
@@ -216,3 +214,18 @@ def test_a_hostile_job_id_does_not_reach_the_terminal_raw(tmp_path: Path, capsys
     folder = a_folder(tmp_path, {"job_id": "x\u001b]0;owned\u0007"}, syslog__n2=XID)
     print_verdict(explain(folder), [])
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_the_last_of_very_many_unknown_errors_is_near_the_end_and_redacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rules.collect.MAX_MASKED", 50)
+    path = tmp_path / "app.log"
+    lines = [f"ERROR: frob {n} gave up" for n in range(2000)]
+    path.write_text(
+        "\n".join([*lines, "ERROR: marbles lost, Authorization: Bearer abcdefghijklmnopqrstuvwxyz0123456789"])
+    )
+    found = {u.template: u for u in explain(path).unrecognised}
+    (last,) = [u for template, u in found.items() if "marbles" in template]
+    assert last.near_end
+    assert "abcdefghij" not in last.example.text
