@@ -21,9 +21,12 @@ _HEAD = 4096
 
 
 def looks_like(path: Path) -> bool:
-    """Whether a file is a flight-recorder dump."""
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
+    """Whether a file is a flight-recorder dump; one that cannot be read is none, and says so when it is read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return False
     if head[:1] == b"\x80" and b"pg_config" in head:
         return True
     return head.lstrip()[:1] == b"{" and (

@@ -171,3 +171,21 @@ def test_a_huge_attempt_is_not_read(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     with pytest.raises(InputError, match="larger than"):
         open_incident([tmp_path])
+
+
+def test_one_file_that_may_not_be_read_is_a_report_and_the_others_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dmesg-n1.log").write_text(XID)
+    (tmp_path / "dmesg-n2.log").write_text(XID)
+    opened = Path.open
+
+    def refuses(path: Path, *args: object, **more: object) -> object:
+        if path.name == "dmesg-n1.log":
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *args, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", refuses)
+    verdict, printed = explain(tmp_path)
+    assert verdict.causes[0].nodes == ["n2"]
+    assert "read only in part" in printed
