@@ -98,16 +98,17 @@ _DIVIDERS = {
 }
 
 
-def _place(evidence: Body) -> tuple[str, str, int]:
+def _place(evidence: Body) -> tuple[str, int, str]:
+    """File and line before the node: lines of many nodes in one log keep its order where their times are equal."""
     return (
-        evidence.get("node") or "",
         evidence.get("file") or evidence.get("ref") or "",
         evidence.get("line") or 0,
+        evidence.get("node") or "",
     )
 
 
 def _order(evidence: Body) -> tuple[Any, ...]:
-    """A total order: by time among comparable stamps, then by node, file and line."""
+    """A total order: by time among comparable stamps, then by file and line."""
     stamp = str(evidence.get("time") or "")
     kind = stamp_kind(stamp)
     rank = _KINDS.index(kind)
@@ -119,7 +120,7 @@ def _order(evidence: Body) -> tuple[Any, ...]:
             seconds = float(stamp.removeprefix("boot:"))
         except ValueError:
             seconds = 0.0
-        return (rank, f"{place[0]}\0{seconds:020.6f}", place)
+        return (rank, f"{evidence.get('node') or ''}\0{seconds:020.6f}", place)
     return (rank, stamp, place)
 
 

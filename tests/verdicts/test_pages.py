@@ -24,6 +24,7 @@ from tests.verdicts.page_bodies import (
     nvlink_body,
 )
 from verdicts.models import AttributionRequest, Review, Verdict
+from verdicts.presentation import evidence_lines
 
 pytestmark = pytest.mark.django_db
 
@@ -338,6 +339,24 @@ def test_evidence_is_one_list_in_order_with_a_filter(as_: Visitor) -> None:
     none = client.get(page_of(verdict), {"line_node": "gpu-023", "line_rank": "9"})
     assert "No line names both this node and this rank" in text_of(none)
     assert client.get(page_of(verdict), {"line_rank": "²"}).context["lines"].matching == 5
+
+
+def test_lines_of_one_log_with_one_time_keep_their_order_whatever_their_nodes() -> None:
+    nodes = ["gpu-2", "gpu-1", ""]
+    lines = [
+        {
+            "source": "applog",
+            "ref": f"job.out:{at}",
+            "file": "job.out",
+            "line": at,
+            "text": f"line {at}",
+            "node": node,
+            "time": "2026-11-03T02:05:00",
+        }
+        for at, node in enumerate(nodes, start=9)
+    ]
+    body = {"causes": [{"id": "f1", "evidence": lines[::-1]}]}
+    assert [line.evidence["node"] for line in evidence_lines(body).shown] == nodes
 
 
 def test_a_very_long_verdict_is_cut_and_says_so(as_: Visitor) -> None:
