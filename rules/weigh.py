@@ -149,10 +149,14 @@ def _same(a: Event, b: Event, part: str) -> bool:
 
 
 def _timing(a: Event, b: Event, distance: int | None, sequence: Order) -> str:
+    one_file = a.first.file == b.first.file
+    if sequence is Order.BEFORE and distance == 0 and one_file and a.first.line < b.first.line:
+        distance = None  # one time for both, often that of a line before them: the lines say more
     if sequence is Order.BEFORE and distance is not None:
         return f"{distance / MICRO:.1f} s later"
-    if sequence is Order.BEFORE and a.first.file == b.first.file:
-        return f"{b.first.line - a.first.line} lines later in the same file"
+    if sequence is Order.BEFORE and one_file:
+        lines = b.first.line - a.first.line
+        return f"{lines} line{'' if lines == 1 else 's'} later in the same file"
     if distance is not None:
         return f"order not known: {abs(distance) / MICRO:.1f} s apart, within what the clocks can be trusted for"
     if a.when is None or b.when is None:

@@ -70,10 +70,10 @@ def _moment(text: str) -> datetime | None:
 
 def _say(found: Report) -> None:
     click.echo(
-        f"before  {found.start:%Y-%m-%d %H:%M} to {found.middle:%Y-%m-%d %H:%M}  {found.attempts_before} attempts"
+        f"before  {found.start:%Y-%m-%d %H:%M} to {found.middle:%Y-%m-%d %H:%M}  attempts: {found.attempts_before}"
     )
     click.echo(
-        f"after   {found.middle:%Y-%m-%d %H:%M} to {found.until:%Y-%m-%d %H:%M}  {found.attempts_after} attempts"
+        f"after   {found.middle:%Y-%m-%d %H:%M} to {found.until:%Y-%m-%d %H:%M}  attempts: {found.attempts_after}"
     )
     for change in found.changes:
         click.echo(f"changed {plain_text(change)}")
@@ -86,7 +86,7 @@ def _say(found: Report) -> None:
         for sign in signs:
             _say_sign(sign)
     if found.new_templates:
-        click.echo(f"\n{found.new_templates} other new templates of unknown errors; no new version goes with them.")
+        click.echo(f"\nOther new templates of unknown errors, with no new version: {found.new_templates}.")
 
 
 def _say_sign(sign: Sign) -> None:

@@ -55,6 +55,18 @@ def test_a_pasted_line_becomes_a_rule_that_passes_its_own_tests(site: Path) -> N
     assert linted.exit_code == 0, linted.output
 
 
+def test_what_shares_the_time_of_a_line_before_is_said_to_be_lines_later(tmp_path: Path) -> None:
+    log = tmp_path / "train.out"
+    log.write_text(
+        "[2026-11-03 02:05:00,123] [INFO] step 500 loss 2.3\n"
+        "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
+        "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+    )
+    told = CliRunner().invoke(explain, [str(log)]).output
+    assert "(1 line later in the same file)" in told
+    assert "0.0 s later" not in told
+
+
 def test_the_new_rule_is_used_by_explain(site: Path, tmp_path: Path) -> None:
     call("new", LINE, "--site", site, "--id", "site.lost-sync", "--role", "cause", "--domain", "host_software")
     log = tmp_path / "messages"
