@@ -6,7 +6,7 @@ A decoder takes the named groups of the match and the message, and returns field
 
 from collections.abc import Callable
 
-from rules.decode import infiniband, nvlink, sxid
+from rules.decode import infiniband, nvlink, shortfall, sxid
 
 Decoder = Callable[[dict[str, str], str], dict[str, str] | None]
 
@@ -15,4 +15,5 @@ DECODERS: dict[str, Decoder] = {
     "nvlink74": nvlink.decode_xid74,
     "sxid": sxid.decode_sxid,
     "ib_status": infiniband.decode_status,
+    "shortfall": shortfall.decode_shortfall,
 }
