@@ -145,6 +145,7 @@ def evidence(seen: Seen) -> Evidence:
         text=plain_text(read.clean(observation.body)),
         count=observation.count,
         frame=plain_text(str(frame), 300),
+        after="within" in observation.attributes,
     )
 
 

@@ -8,6 +8,7 @@ from rules.examples import Failure, rule_files
 from rules.observation import Observation
 from rules.rule import Rule, RuleError, line_of, parse_rule, targets
 from rules.ruleset import Ruleset
+from rules.scaffold import NEAR_MISS_NAME, PLACEHOLDERS
 from rules.words import Maturity, Role
 
 
@@ -41,6 +42,8 @@ def lint(ruleset: Ruleset, roots: list[Path]) -> list[Failure]:
 def _one(ruleset: Ruleset, rule: Rule, known: frozenset[str]) -> list[tuple[str, str]]:
     """(problem, text near which it stands) of one rule."""
     found = []
+    for text, near in _placeholders(rule):
+        found.append((f"still says {text!r} as drafted: a person has to write it", near))
     if not rule.links and not rule.note:
         found.append(("has neither links to where its facts come from nor a note", "links"))
     if rule.match.decode and rule.match.decode not in decode.DECODERS:
@@ -116,6 +119,12 @@ def _doubles(ruleset: Ruleset) -> list[tuple[str, str]]:
             if other.id != rule.id and other.role is rule.role and not _related(other, rule):
                 found.append((f"pattern {pattern!r} is also in {other.id}, and no condition tells them apart", rule.id))
     return found
+
+
+def _placeholders(rule: Rule) -> list[tuple[str, str]]:
+    """What `inquest rules new` wrote and nobody has replaced: (the text, near which it stands)."""
+    left = [(text, key) for key, text in PLACEHOLDERS.items() if getattr(rule, key) == text]
+    return left + [(example.name, example.name) for example in rule.test if example.name == NEAR_MISS_NAME]
 
 
 def _fixed(pattern: str) -> str:

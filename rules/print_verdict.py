@@ -97,7 +97,8 @@ def _finding(title: str, finding: Finding, paint: Paint) -> list[str]:
 
 def _place(finding: Finding) -> str:
     first = finding.evidence[0]
-    return first.ref + (f"  {first.time}" if first.time else "")
+    word = "after " if first.after else ""
+    return first.ref + (f"  {word}{first.time}" if first.time else "")
 
 
 def _cut(text: str, width: int = WIDTH + 40) -> str:

@@ -55,6 +55,18 @@ _SUBJECTS: list[tuple[str, str, Source]] = [
 ]
 
 
+#: What a draft says where a person has to write; `inquest rules lint` finds what is left of it.
+PLACEHOLDERS = {
+    "meaning": "Say in plain words what the line means.",
+    "impact": "Say what the job notices of it.",
+    "check": "The cheapest test that tells this from another cause.",
+    "now": "What to do at once.",
+    "later": "What to repair.",
+    "note": 'Say where the facts come from, or give addresses: links = ["https://…"].',
+}
+NEAR_MISS_NAME = "a line that looks alike and means something else: put a real one here"
+
+
 @dataclass(frozen=True)
 class Draft:
     """A rule to be edited: where it goes, its text, and what was guessed."""
@@ -244,6 +256,7 @@ def _text(
         if domain
         else '# domain = "host_software"   # needed once the role is "cause" or "either"'
     )
+    draft = {key: toml_string(text) for key, text in PLACEHOLDERS.items()}
     return f"""id       = "{rule_id}"
 title    = {toml_string(title)}
 symptom  = "{symptom}"
@@ -253,12 +266,12 @@ role     = "{role}"
 {domain_line}
 maturity = "draft"
 
-meaning  = "Say in plain words what the line means."
-impact   = "Say what the job notices of it."
-check    = "The cheapest test that tells this from another cause."
-now      = "What to do at once."
-later    = "What to repair."
-note     = "Say where the facts come from, or give addresses: links = [\\"https://…\\"]."
+meaning  = {draft["meaning"]}
+impact   = {draft["impact"]}
+check    = {draft["check"]}
+now      = {draft["now"]}
+later    = {draft["later"]}
+note     = {draft["note"]}
 
 [match]
 sources = ["{source}"]
@@ -273,7 +286,7 @@ lines  = [{toml_string(line)}]
 expect = {{ {expect} }}
 
 [[test]]
-name   = "a line that looks alike and means something else: put a real one here"
+name   = {toml_string(NEAR_MISS_NAME)}
 lines  = [{toml_string(near_miss)}]
 expect = {{ matches = 0 }}
 """

@@ -16,7 +16,10 @@ ENGINE = "1"
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One line that was read, with where to find it again."""
+    """One line that was read, with where to find it again.
+
+    `after` says that the line printed no time of its own: `time` is that of the last dated line before it.
+    """
 
     source: Source
     node: str
@@ -28,6 +31,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     count: int = 1
     frame: str = ""
+    after: bool = False
 
 
 class ExplainedBy(msgspec.Struct, frozen=True, kw_only=True):
