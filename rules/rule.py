@@ -161,7 +161,7 @@ def _problems(rule: Rule) -> list[tuple[str, str]]:
             duration(text or "0s")
         except ValueError as error:
             found.append((f"{key}: {error}", text))
-    for entry in [*rule.explains, *rule.confirms, *rule.refutes]:
+    for entry in [*rule.explains, *rule.confirms, *rule.ends, *rule.refutes]:
         for target in entry.symptoms:
             if target.startswith("@") and target[1:] not in {str(group) for group in Group}:
                 found.append((f"{target!r} is none of the groups {', '.join('@' + str(g) for g in Group)}", target))

@@ -14,7 +14,7 @@ from rules.events import Event, event_order
 from rules.rule import Rule, targets
 from rules.stamp import MICRO, Interval, Order, order, parse_stamp, place
 from rules.verdict import SharedElement
-from rules.weigh import WORKLOAD_GROUPS
+from rules.weigh import WORKLOAD_GROUPS, Graph
 from rules.words import STRENGTHS, Domain, Group, Maturity, Role, Source, Strength
 
 #: How far outside the attempt's window a fault may lie and still belong to it.
@@ -35,6 +35,7 @@ class Doubts:
     rivals: frozenset[int]
     several_nodes: bool
     shared: SharedElement | None
+    confirmed: frozenset[int]
 
 
 def suspects_node(event: Event) -> bool:
@@ -57,6 +58,7 @@ def doubts_of(
 ) -> Doubts:
     """The doubts that all causes of a case share."""
     eligible = {id(e) for e in events}
+    everything = Graph(case.events, case.ruleset.defaults, case.topology)
     places = {e.locus.get("node", "") for e in (events[i] for i in causes) if suspects_node(e)}
     return Doubts(
         uncovered=[s for s in needed(case) if not case.covered(s)],
@@ -65,6 +67,7 @@ def doubts_of(
         rivals=frozenset(candidates),
         several_nodes=len(places) > 1 and shared is None,
         shared=shared,
+        confirmed=frozenset(i for i in [*causes, *candidates] if everything.confirmed(events[i])),
     )
 
 
@@ -92,7 +95,11 @@ def strength(case: Case, events: Sequence[Event], index: int, doubts: Doubts) ->
     for source in doubts.uncovered:
         status = case.report(source).status
         limits.append((Strength.MODERATE, f"the {explain.SOURCE_NAMES[source]} {explain.STATUS_WORDS[status]}"))
-    if rule.role is Role.EITHER and any(could_explain(case, source, event) for source in doubts.uncovered):
+    if (
+        rule.role is Role.EITHER
+        and index not in doubts.confirmed
+        and any(could_explain(case, source, event) for source in doubts.uncovered)
+    ):
         limits.append((Strength.WEAK, "what could explain it was not collected"))
     if doubts.rivals - {index}:
         limits.append((Strength.MODERATE, "something else that could be a cause is not explained by it"))

@@ -92,6 +92,14 @@ class Graph:
                     return other
         return None
 
+    def confirmed(self, event: Event) -> bool:
+        """Whether another event at the place of this one says that it is so."""
+        return any(
+            any(targets(pattern, event.rule) for pattern in entry.symptoms) and self._related(entry.on, other, event)
+            for other in self.events
+            for entry in other.rule.confirms
+        )
+
     def over(self, event: Event) -> Event | None:
         """The event that ended another long before the workload's first error, or None.
 

@@ -12,7 +12,7 @@ from rules.attempt import Attempt, checked
 from rules.observation import Observation
 from rules.verdict import Verdict, canonical_json
 from rules.words import STRENGTHS, Domain, Source, Strength
-from tests.rules.builders import CORE, an_attempt, at, reports, seen, verdict_on
+from tests.rules.builders import CORE, a_rule, a_ruleset, an_attempt, at, reports, seen, verdict_on
 from tests.rules.made_up import DOMAIN, NODES, consequences, fault, incidents, made_up
 
 OPEN = {Domain.AMBIGUOUS, Domain.UNATTRIBUTED}
@@ -233,3 +233,22 @@ def test_a_success_counts_only_after_all_that_went_wrong(order: tuple[int, int],
     lines = ("KeyError: 'captions'", "[exiting program after 1190.03 minutes] datetime: 2021-08-08 01:00:51")
     attempt = msgspec.structs.replace(an_attempt(), state="", end=None)
     assert verdict_on(seen("applog", *(lines[i] for i in order)), attempt=attempt).attributed_domain is domain
+
+
+def test_a_confirmation_lifts_the_doubt_of_what_was_not_collected() -> None:
+    explains = '[[explains]]\nsymptoms = ["net.break"]'
+    rules = a_ruleset(
+        a_rule("gpu.dead", "GPU is dead", tail=explains),
+        a_rule("net.break", "link broke", role='"either"', domain='"network_fabric"', sources='["applog"]'),
+        a_rule(
+            "net.seen",
+            "switch saw it",
+            role='"confirmation"',
+            sources='["applog"]',
+            tail='[[confirms]]\nsymptoms = ["net.break"]',
+        ),
+    )
+    broke, saw = f"{at(11)} link broke", f"{at(12)} switch saw it"
+    of = reports("applog", "scheduler")
+    assert verdict_on(seen("applog", broke), of=of, ruleset=rules).strength is Strength.WEAK
+    assert verdict_on(seen("applog", broke, saw), of=of, ruleset=rules).strength is Strength.MODERATE
