@@ -1,0 +1,22 @@
+"""Rows and constraints of the verdict store. No verbs: `record.py` writes, `find.py` reads."""
+
+from verdicts.models.attempts import Attempt, Batch, Cluster, CollectorReport, Node, Observation, Workload
+from verdicts.models.judgements import Finding, Review, RulesetVersion, UnrecognisedLine, Verdict
+from verdicts.models.work import AttributionRequest, DriftCheck
+
+__all__ = [
+    "Attempt",
+    "AttributionRequest",
+    "Batch",
+    "Cluster",
+    "CollectorReport",
+    "DriftCheck",
+    "Finding",
+    "Node",
+    "Observation",
+    "Review",
+    "RulesetVersion",
+    "UnrecognisedLine",
+    "Verdict",
+    "Workload",
+]

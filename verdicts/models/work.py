@@ -1,0 +1,102 @@
+"""What is owed and what was looked at: the queue of record, and checks that run by themselves."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from verdicts.choices import Mode, RequestState
+from verdicts.find import RequestQuerySet
+from verdicts.models.attempts import Attempt
+from verdicts.models.checks import OPEN, closed
+from verdicts.models.judgements import Verdict
+
+
+class DriftCheck(models.Model):
+    """What the daily look for parser drift found; metrics and the page read the last one."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    checked_at = models.DateTimeField(db_default=Now(), editable=False)
+    until = models.DateTimeField()
+    days = models.PositiveSmallIntegerField()
+    attempts_before = models.PositiveIntegerField()
+    attempts_after = models.PositiveIntegerField()
+    ruleset = models.CharField(max_length=64, help_text="Digest of the rules that the windows were compared by.")
+    signs = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ["-checked_at", "id"]
+        constraints = [models.CheckConstraint(name="drift_days_positive", condition=Q(days__gte=1))]
+        indexes = [models.Index(fields=["-checked_at"], name="drift_checked")]
+
+    def __str__(self) -> str:
+        return f"{self.days} days until {self.until:%Y-%m-%d}"
+
+
+class AttributionRequest(models.Model):
+    """The queue of record: a row says what is owed, a Celery message only wakes a worker.
+
+    A worker holds a row for the time of its lease. `fence` rises with each taking, so that a worker
+    that outlived its lease cannot finish what another one took over.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="requests")
+    mode = models.CharField(max_length=8)
+    state = models.CharField(max_length=16, default=RequestState.PENDING.value)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    due_at = models.DateTimeField(db_default=Now())
+    sent_at = models.DateTimeField(null=True, blank=True)
+    deadline = models.DateTimeField(null=True, blank=True)
+    lease_owner = models.CharField(max_length=255, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    fence = models.PositiveBigIntegerField(default=0)
+    tries = models.PositiveIntegerField(default=0)
+    error = models.TextField(blank=True)
+    generation = models.PositiveBigIntegerField(null=True, blank=True, help_text="The evidence that it answered for.")
+    verdict = models.ForeignKey(
+        Verdict,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="requests",
+    )
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RequestQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "id"]
+        permissions = [("request_attribution", "Can ask for an attribution")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["attempt", "mode"],
+                condition=OPEN,
+                name="request_one_open",
+            ),
+            models.CheckConstraint(
+                name="request_running_has_lease",
+                condition=~Q(state=RequestState.RUNNING.value) | Q(lease_until__isnull=False) & ~Q(lease_owner=""),
+            ),
+            models.CheckConstraint(
+                name="request_done_has_verdict",
+                condition=~Q(state=RequestState.DONE.value) | Q(verdict__isnull=False, finished_at__isnull=False),
+            ),
+            closed("request", "mode", Mode),
+            closed("request", "state", RequestState),
+        ]
+        indexes = [
+            models.Index(fields=["due_at"], name="request_open_due", condition=OPEN),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.mode} {self.state}"
