@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rules.redact import redact
+from rules.redact import PLAIN, Redactor
 from rules.stamp import Stamp, parse_stamp
 from rules.words import ReportStatus, Source
 
@@ -32,7 +32,9 @@ class InputError(ValueError):
 
 
 class CollectorReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What one collector asked for, got and delivered. `seconds` is the time taken, `bytes` what was read."""
+    """What one collector asked for, got and delivered. `seconds` is the time taken, `bytes` what was read,
+    `redacted` how many secrets were taken out of what was kept.
+    """
 
     source: Source
     status: ReportStatus
@@ -42,6 +44,7 @@ class CollectorReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     kept: Count = 0
     delivered: Count = 0
     bytes: Count = 0
+    redacted: Count = 0
     first: Text | None = None
     last: Text | None = None
     seconds: float | None = None
@@ -92,7 +95,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return plain
 
 
-def decode_attempt(raw: bytes, *, name: str = "attempt.json") -> Attempt:
+def decode_attempt(raw: bytes, *, name: str = "attempt.json", redactor: Redactor = PLAIN) -> Attempt:
     """Decode and check an attempt. Raises InputError naming the file and the field."""
     try:
         attempt = msgspec.json.decode(_as_utf8(raw), type=Attempt)
@@ -100,10 +103,10 @@ def decode_attempt(raw: bytes, *, name: str = "attempt.json") -> Attempt:
         raise InputError(f"{name}: {_field(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{name}: not valid JSON: {error}") from error
-    return checked(attempt, name=name)
+    return checked(attempt, name=name, redactor=redactor)
 
 
-def checked(attempt: Attempt, *, name: str = "attempt") -> Attempt:
+def checked(attempt: Attempt, *, name: str = "attempt", redactor: Redactor = PLAIN) -> Attempt:
     """Check what the types cannot and expand host lists. Raises InputError naming the field."""
     _check_times(attempt, name)
     for kind in attempt.topology:
@@ -117,15 +120,16 @@ def checked(attempt: Attempt, *, name: str = "attempt") -> Attempt:
     except ValueError as error:
         raise InputError(f"{name}: nodes: {error}") from error
     return msgspec.structs.replace(
-        attempt, nodes=sorted(set(nodes), key=natural), ranks=ranks, **_without_secrets(attempt)
+        attempt, nodes=sorted(set(nodes), key=natural), ranks=ranks, **_without_secrets(attempt, redactor)
     )
 
 
-def _without_secrets(attempt: Attempt) -> dict[str, Any]:
+def _without_secrets(attempt: Attempt, redactor: Redactor) -> dict[str, Any]:
     """The fields that are prose or addresses, with what has the shape of a secret taken out."""
-    said: dict[str, Any] = {field: redact(getattr(attempt, field))[:MAX_TEXT] for field in _PROSE}
+    said: dict[str, Any] = {field: redactor.redact(getattr(attempt, field))[:MAX_TEXT] for field in _PROSE}
     said["collectors"] = [
-        msgspec.structs.replace(report, reason=redact(report.reason)[:MAX_TEXT]) for report in attempt.collectors
+        msgspec.structs.replace(report, reason=redactor.redact(report.reason)[:MAX_TEXT])
+        for report in attempt.collectors
     ]
     return said
 

@@ -79,6 +79,7 @@ def join_reports(source: Source, reports: Sequence[CollectorReport]) -> Collecto
         kept=sum(r.kept for r in reports),
         delivered=sum(r.delivered for r in reports),
         bytes=sum(r.bytes for r in reports),
+        redacted=sum(r.redacted for r in reports),
         first=min((r.first for r in reports if r.first), default=None),
         last=max((r.last for r in reports if r.last), default=None),
         files=sorted({name for r in reports for name in r.files}),

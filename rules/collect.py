@@ -16,7 +16,7 @@ from rules import extract, files, fingerprint, flight_recorder, formats, read, s
 from rules.attempt import CollectorReport
 from rules.incident import EvidenceFile, Incident
 from rules.observation import MAX_BODY, Observation
-from rules.redact import redact
+from rules.redact import PLAIN, Redactor, marks
 from rules.ruleset import Ruleset
 from rules.stamp import Stamp
 from rules.words import ReportStatus, Role, Source
@@ -41,12 +41,12 @@ class Collected:
     reports: list[CollectorReport] = field(default_factory=list)
 
 
-def collect(incident: Incident, ruleset: Ruleset) -> Collected:
+def collect(incident: Incident, ruleset: Ruleset, *, redactor: Redactor = PLAIN) -> Collected:
     """Read every file of an incident. A file that cannot be read becomes a report, never an exception."""
     out = Collected()
     for file in incident.files:
         began = time.monotonic()
-        observations, report = read_file(file, ruleset)
+        observations, report = read_file(file, ruleset, redactor=redactor)
         out.observations += observations
         out.reports.append(msgspec.structs.replace(report, seconds=round(time.monotonic() - began, 3)))
     out.reports += incident.attempt.collectors
@@ -61,9 +61,11 @@ def collect(incident: Incident, ruleset: Ruleset) -> Collected:
     return out
 
 
-def read_file(file: EvidenceFile, ruleset: Ruleset) -> tuple[list[Observation], CollectorReport]:
+def read_file(
+    file: EvidenceFile, ruleset: Ruleset, *, redactor: Redactor = PLAIN
+) -> tuple[list[Observation], CollectorReport]:
     """The observations of one file and its report."""
-    reader = _FileReader(file, ruleset)
+    reader = _FileReader(file, ruleset, redactor)
     status, reason = ReportStatus.OK, ""
     try:
         if flight_recorder.looks_like(file.path):
@@ -89,6 +91,7 @@ def read_file(file: EvidenceFile, ruleset: Ruleset) -> tuple[list[Observation], 
         kept=sum(o.count for o in observations),
         delivered=sum(o.count for o in observations),
         bytes=reader.bytes,
+        redacted=sum(_marks(o) for o in observations),
         first=reader.first,
         last=reader.last,
         files=[file.name],
@@ -153,8 +156,8 @@ def plain_patterns(ruleset: Ruleset) -> frozenset[int]:
 class _FileReader:
     """The state of one pass over one file."""
 
-    def __init__(self, file: EvidenceFile, ruleset: Ruleset) -> None:
-        self.file, self.ruleset = file, ruleset
+    def __init__(self, file: EvidenceFile, ruleset: Ruleset, redactor: Redactor) -> None:
+        self.file, self.ruleset, self._redactor = file, ruleset, redactor
         self.lines = self.bytes = self.dropped = 0
         self.first: str | None = None
         self.last: str | None = None
@@ -233,7 +236,7 @@ class _FileReader:
     def _observation(self, text: str, number: int) -> Observation:
         return Observation(
             source=self.file.source,
-            body=redact(text)[:MAX_BODY],
+            body=text,
             ref=f"{self.file.name}:{number}",
             node=self.file.node,
             rank=self.file.rank,
@@ -294,7 +297,22 @@ class _FileReader:
         for first, count, last in self._templates.values():
             attributes: dict[str, str | int] = {"from_end": self.lines - last}
             out.append(msgspec.structs.replace(first, count=count, attributes=attributes))
-        return out
+        return [self._clean(observation) for observation in out]
+
+    def _clean(self, observation: Observation) -> Observation:
+        """What leaves here has no secrets; done at the end, for what is kept, and not for every line that matched."""
+        attributes = {
+            name: self._redactor.redact(value) if isinstance(value, str) else value
+            for name, value in observation.attributes.items()
+        }
+        body = self._redactor.redact(observation.body)[:MAX_BODY]
+        return msgspec.structs.replace(observation, body=body, attributes=attributes)
+
+
+def _marks(observation: Observation) -> int:
+    """How many secrets were taken out of one record."""
+    values = (value for value in observation.attributes.values() if isinstance(value, str))
+    return marks(observation.body) + sum(map(marks, values))
 
 
 def _any_stamp(lines: object) -> str | None:

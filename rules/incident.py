@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rules import looks
 from rules.attempt import MAX_NAME, Attempt, InputError, decode_attempt
+from rules.redact import PLAIN, Redactor
 from rules.verdict import plain_text
 from rules.words import Source
 
@@ -49,7 +50,11 @@ class Incident:
 
 
 def open_incident(
-    paths: list[Path], *, sources: dict[str, Source] | None = None, nodes: dict[str, str] | None = None
+    paths: list[Path],
+    *,
+    sources: dict[str, Source] | None = None,
+    nodes: dict[str, str] | None = None,
+    redactor: Redactor = PLAIN,
 ) -> Incident:
     """Find the evidence under `paths`.
 
@@ -66,10 +71,10 @@ def open_incident(
             raise InputError(f"{path}: there is no such file or folder")
         if path.is_dir():
             if (path / ATTEMPT_FILE).is_file():
-                attempt = _attempt(path / ATTEMPT_FILE)
+                attempt = _attempt(path / ATTEMPT_FILE, redactor)
             found += _folder(path, attempt, notes)
         elif path.name == ATTEMPT_FILE:
-            attempt = _attempt(path)
+            attempt = _attempt(path, redactor)
         elif not path.is_file():
             raise InputError(f"{path}: neither a file nor a folder; write what it says into a file first")
         else:
@@ -80,10 +85,10 @@ def open_incident(
     return Incident(attempt, sorted(_distinct(found), key=lambda f: f.name), notes)
 
 
-def _attempt(path: Path) -> Attempt:
+def _attempt(path: Path, redactor: Redactor) -> Attempt:
     if path.stat().st_size > MAX_ATTEMPT:
         raise InputError(f"{path}: larger than {MAX_ATTEMPT} bytes")
-    return decode_attempt(path.read_bytes(), name=str(path))
+    return decode_attempt(path.read_bytes(), name=str(path), redactor=redactor)
 
 
 def shown(name: str) -> str:

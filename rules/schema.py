@@ -49,6 +49,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "kept": "Records kept.",
         "delivered": "Records handed over.",
         "bytes": "Bytes read.",
+        "redacted": "Secrets taken out of what was kept.",
         "first": "The first time seen.",
         "last": "The last time seen.",
         "seconds": "How long it took; not part of the verdict.",

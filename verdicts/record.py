@@ -190,7 +190,9 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
 def _report_body(report: GivenReport) -> dict[str, Any]:
     """A report as it is stored: it must be read back as what it was given as, and thousands of reasons are long."""
     reason = redact(report.reason)
-    counts = {field: min(getattr(report, field), MAX_COUNT) for field in ("read", "kept", "delivered", "bytes")}
+    counts = {
+        field: min(getattr(report, field), MAX_COUNT) for field in ("read", "kept", "delivered", "bytes", "redacted")
+    }
     cut = reason if len(reason) <= MAX_TEXT else reason[: MAX_TEXT - 1] + "…"
     body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(report, reason=cut, **counts))
     return body
