@@ -1,0 +1,136 @@
+"""Every page under axe-core, in both themes, on a telephone and on a desk: no serious and no critical issue.
+
+The pages are those of the address table itself, so that a new one is looked at from its first day. A page with
+a parameter needs a value for it in `samples`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
+from playwright.sync_api import Page
+
+from tests.browser.conftest import Visit
+from tests.browser.test_console import too_wide
+from tests.browser.test_rules import a_store
+from tests.verdicts.builders import a_user
+from tests.verdicts.page_bodies import a_verdict, ambiguous_body, an_attempt, nvlink_attempt, nvlink_body
+from tests.verdicts.test_unrecognised import FLUX, digest
+
+AXE = (Path(__file__).parent / "vendor/axe-core/axe.min.js").read_text(encoding="utf-8")
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+#: Not pages of ours to judge: the admin is Django's, the API answers with JSON, Swagger UI is a vendor's page.
+NOT_OURS = ("admin/", "api/", "accounts/logout/")
+WIDTHS = (320, 1280)
+
+
+def samples() -> dict[str, Any]:
+    """Something to show on every page, and a value for each parameter of an address."""
+    a_store()
+    good = a_verdict(nvlink_attempt(), nvlink_body())
+    a_verdict(an_attempt("77", end=(timezone.now() - timedelta(hours=1)).isoformat()), ambiguous_body())
+    waiting = an_attempt("4711")
+    return {
+        "verdict_id": good.pk,
+        "attempt_id": waiting.pk,
+        "rule_id": "gpu.off-the-bus",
+        "digest": digest(FLUX),
+    }
+
+
+def patterns(found: Any = None, prefix: str = "", namespace: str = "") -> Iterator[tuple[str, str, list[str]]]:
+    """The route, name and parameters of each address of the site."""
+    for pattern in (found or get_resolver()).url_patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from patterns(pattern, route, f"{pattern.namespace}:" if pattern.namespace else namespace)
+        elif isinstance(pattern, URLPattern) and pattern.name:
+            yield route, namespace + pattern.name, list(pattern.pattern.converters)
+
+
+def pages(values: dict[str, Any], client: Client) -> list[str]:
+    """The addresses that answer a reader with a page."""
+    found = []
+    for route, name, parameters in patterns():
+        if route.startswith(NOT_OURS):
+            continue
+        unknown = [parameter for parameter in parameters if parameter not in values]
+        assert not unknown, f"{name} takes {unknown}: give samples() a value, so that the page can be looked at"
+        address = reverse(name, kwargs={parameter: values[parameter] for parameter in parameters})
+        answer = client.get(address)
+        if answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/html"):
+            # What has no head of its own is part of another page.
+            if b"<html" in answer.content:
+                found.append(address)
+        else:
+            assert answer.status_code in (200, 302, 405), f"{address} answers {answer.status_code}"
+    return found
+
+
+def issues(page: Page) -> list[str]:
+    """What axe-core finds that is serious or critical, with the places."""
+    # Evaluated by the browser's debugger, which the page's own policy against foreign scripts does not concern.
+    page.evaluate(AXE)
+    result = page.evaluate(
+        "tags => axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})", RULES
+    )
+    return [
+        f"{issue['id']} ({issue['impact']}): {issue['help']}: "
+        + "; ".join(f"{node['target']} {node['html'][:160]}" for node in issue["nodes"][:4])
+        for issue in result["violations"]
+        if issue["impact"] in ("serious", "critical")
+    ]
+
+
+def looked_at(page: Page, address: str, scheme: str) -> list[str]:
+    """The issues of one page at every width."""
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
+    answer = page.goto(address)
+    found = []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function("document.readyState === 'complete' && document.fonts.status === 'loaded'")
+        found += [f"{address} {scheme} {width} px: {issue}" for issue in issues(page)]
+        found += [f"{address} {width} px: wider than the window: {item}" for item in too_wide(page)]
+    assert answer is not None
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_has_a_serious_or_critical_issue(visit: Visit, scheme: str) -> None:
+    values = samples()
+    client = Client()
+    reader = a_user("everything", "viewer", "operator", "reviewer")
+    client.force_login(reader)
+    found = pages(values, client)
+    assert len(found) > 10
+    page = visit(group="lead")
+    problems = [problem for address in found for problem in looked_at(page, address, scheme)]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_log_in_page_and_what_is_shown_instead_of_a_page(visit: Visit, scheme: str) -> None:
+    page = visit("/accounts/login/")
+    assert looked_at(page, "/accounts/login/?next=/verdicts/", scheme) == []
+
+
+def test_error_pages_that_need_no_site(visit: Visit, site: str) -> None:
+    page = visit("/accounts/login/")
+    for name in ("400.html", "500.html", "403_csrf.html"):
+        page.set_content(_rendered(name, site))
+        assert issues(page) == [], name
+
+
+def _rendered(name: str, site: str) -> str:
+    text = render_to_string(name, request=HttpRequest())
+    return text.replace('href="/static/', f'href="{site}/static/')
