@@ -14,6 +14,7 @@ from django.utils.timesince import timesince
 
 from verdicts import wording
 from verdicts.presentation import stamp_kind
+from verdicts.raw_text import UNSEEN, code, spelled
 
 register = template.Library()
 
@@ -230,25 +231,13 @@ def stamp(value: str | None) -> SafeString | str:
     return str(conditional_escape(value))
 
 
-# Controls, and the characters that reorder or hide text: all are shown, none is obeyed.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
-
-
-def _code(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-@register.filter
-def spelled(text: Any) -> str:
-    """Text out of a log for a place that takes no markup: control characters spelled out."""
-    return _UNSEEN.sub(_code, str(text))
+register.filter("spelled", spelled)
 
 
 @register.filter
 def raw(text: Any) -> SafeString:
     """Text out of a log: escaped, with control characters spelled out and marked."""
-    marked = _UNSEEN.sub(lambda match: f'<span class="ctl">{_code(match)}</span>', escape(str(text)))
+    marked = UNSEEN.sub(lambda match: f'<span class="ctl">{code(match)}</span>', escape(str(text)))
     return mark_safe(marked)  # noqa: S308 -- escaped here
 
 

@@ -1,0 +1,163 @@
+// Draws the figures that the server made: for each <div data-chart="ID"> the JSON in <script id="ID">.
+// The table beside a chart says the same; without this file, or without Plotly, nothing is lost.
+//
+// A colour in a figure may be the name of one of the console's own, as "var(--red)": it follows the theme.
+// A mark whose customdata is a path ("/…") or a place on the page ("#…") leads there when it is clicked.
+(() => {
+  "use strict";
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const narrow = 640;
+
+  // What a custom property is worth here and now: light-dark() is settled only on an element.
+  let probe = null;
+  let known = new Map();
+  const colour = (text) => {
+    if (!known.has(text)) {
+      probe.style.color = "";
+      probe.style.color = text;
+      known.set(text, getComputedStyle(probe).color);
+    }
+    return known.get(text);
+  };
+  const settled = (value) => {
+    if (typeof value === "string") return value.startsWith("var(--") ? colour(value) : value;
+    if (Array.isArray(value)) return value.map(settled);
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, settled(part)]));
+    }
+    return value;
+  };
+
+  const merged = (under, over) => {
+    const both = { ...under };
+    for (const [name, value] of Object.entries(over || {})) {
+      const plain = value && typeof value === "object" && !Array.isArray(value);
+      both[name] = plain ? merged(under[name] || {}, value) : value;
+    }
+    return both;
+  };
+
+  const axis = {
+    gridcolor: "var(--line)",
+    linecolor: "var(--line-strong)",
+    zerolinecolor: "var(--line)",
+    tickcolor: "var(--line-strong)",
+    automargin: true,
+  };
+  const manners = () => ({
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    colorway: ["var(--blue)", "var(--amber)", "var(--violet)", "var(--teal)", "var(--red)", "var(--green)"],
+    font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: "var(--ink)" },
+    hoverlabel: {
+      bgcolor: "var(--sheet)",
+      bordercolor: "var(--line-strong)",
+      font: { color: "var(--ink)", size: 13 },
+      align: "left",
+      namelength: -1,
+    },
+    margin: { t: 36, r: 16, b: 40, l: 16 },
+    hovermode: "closest",
+    dragmode: "pan",
+    transition: { duration: 0 },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: "var(--ink-2)", activecolor: "var(--ink)" },
+  });
+
+  // Zoom and pan also by button: not everyone can drag. Nothing here leaves the page.
+  const config = {
+    responsive: false,
+    displaylogo: false,
+    displayModeBar: true,
+    scrollZoom: false,
+    doubleClick: "reset",
+    showTips: false,
+    modeBarButtons: [["zoomIn2d", "zoomOut2d", "pan2d", "zoom2d", "resetScale2d"]],
+  };
+
+  const charts = new Map(); // box -> figure as it was given
+
+  const layoutOf = (figure) => {
+    const layout = merged(manners(), figure.layout);
+    for (const name of Object.keys(layout)) {
+      if (/^[xy]axis\d*$/.test(name)) layout[name] = merged(axis, layout[name]);
+    }
+    return settled(layout);
+  };
+
+  const follow = (event) => {
+    const to = event.points[0].customdata;
+    if (typeof to === "string" && /^(#|\/(?![/\\]))/.test(to)) location.assign(to);
+  };
+
+  const draw = (box) => {
+    const figure = charts.get(box);
+    if (!box.clientWidth) return; // in a closed part of the page: drawn when it opens
+    const layout = layoutOf(figure);
+    layout.width = box.clientWidth;
+    const options = { ...config, displayModeBar: box.clientWidth >= narrow, ...figure.config };
+    const fresh = !box.on;
+    window.Plotly.react(box, settled(figure.data || []), layout, options).then(() => {
+      for (const picture of box.querySelectorAll("svg.main-svg")) picture.setAttribute("aria-hidden", "true");
+      for (const button of box.querySelectorAll(".modebar-btn[data-title]")) {
+        button.setAttribute("aria-label", button.dataset.title);
+      }
+    });
+    if (fresh) box.on("plotly_click", follow);
+  };
+
+  const redraw = () => {
+    known = new Map();
+    for (const box of charts.keys()) {
+      if (box.isConnected) draw(box);
+      else charts.delete(box);
+    }
+  };
+
+  const sized = new ResizeObserver((changes) => {
+    for (const { target } of changes) {
+      if (charts.has(target) && target.clientWidth !== (target._fullLayout || {}).width) draw(target);
+    }
+  });
+
+  const start = (box) => {
+    const source = document.getElementById(box.dataset.chart);
+    if (!source || charts.has(box)) return;
+    charts.set(box, JSON.parse(source.textContent));
+    if (!box.hasAttribute("role")) box.setAttribute("role", "group");
+    if (!box.hasAttribute("aria-label") && !box.hasAttribute("aria-labelledby")) {
+      const title = charts.get(box).layout && charts.get(box).layout.title;
+      box.setAttribute("aria-label", `Chart: ${(title && title.text) || "the table beside it has the same"}`);
+    }
+    box.hidden = false;
+    draw(box);
+    sized.observe(box);
+  };
+
+  const startAll = (root) => {
+    for (const box of root.querySelectorAll("[data-chart]")) start(box);
+  };
+
+  document.addEventListener("DOMContentLoaded", () => {
+    if (!window.Plotly) return;
+    probe = document.createElement("i");
+    probe.hidden = true;
+    document.body.append(probe);
+    startAll(document);
+    document.addEventListener("htmx:load", (event) => startAll(event.target.parentElement || document));
+    dark.addEventListener("change", redraw);
+    new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+
+    // Paper is white. The old choice comes back when the print is made.
+    let chosen;
+    window.addEventListener("beforeprint", () => {
+      chosen = document.documentElement.dataset.theme;
+      document.documentElement.dataset.theme = "light";
+      redraw();
+    });
+    window.addEventListener("afterprint", () => {
+      if (chosen) document.documentElement.dataset.theme = chosen;
+      else delete document.documentElement.dataset.theme;
+      redraw();
+    });
+  });
+})();
