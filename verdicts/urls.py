@@ -3,18 +3,18 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from verdicts import list_pages, pages, rule_pages
+from verdicts import list_pages, rule_pages, verdict_pages
 
 app_name = "verdicts"
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="verdicts:list"), name="start"),
     path("verdicts/", list_pages.verdict_list, name="list"),
-    path("verdicts/<uuid:verdict_id>/", pages.verdict_detail, name="detail"),
-    path("verdicts/<uuid:verdict_id>/review/", pages.review, name="review"),
-    path("attempts/<uuid:attempt_id>/", pages.attempt, name="attempt"),
-    path("attempts/<uuid:attempt_id>/attribute/", pages.attribute, name="attribute"),
-    path("attempts/<uuid:attempt_id>/progress/", pages.progress, name="progress"),
+    path("verdicts/<uuid:verdict_id>/", verdict_pages.verdict_detail, name="detail"),
+    path("verdicts/<uuid:verdict_id>/review/", verdict_pages.review, name="review"),
+    path("attempts/<uuid:attempt_id>/", verdict_pages.attempt, name="attempt"),
+    path("attempts/<uuid:attempt_id>/attribute/", verdict_pages.attribute, name="attribute"),
+    path("attempts/<uuid:attempt_id>/progress/", verdict_pages.progress, name="progress"),
     path("rules/", rule_pages.catalogue_list, name="rules"),
     path("rules/coverage/", rule_pages.coverage, name="rule-coverage"),
     path("rules/unrecognised/", rule_pages.unrecognised, name="unrecognised"),

@@ -589,7 +589,7 @@ def test_an_error_is_a_page_of_its_own(as_: Visitor, monkeypatch: pytest.MonkeyP
     def broken(*args: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("verdicts.pages.page_of", broken)
+    monkeypatch.setattr("verdicts.list_pages.page_of", broken)
     response = client.get(LIST)
     assert response.status_code == 500
     assert "The server could not answer" in text_of(response)

@@ -76,13 +76,8 @@
 
   const charts = new Map(); // box -> figure as it was given
 
-  const layoutOf = (figure) => {
-    const layout = merged(manners(), figure.layout);
-    for (const name of Object.keys(layout)) {
-      if (/^[xy]axis\d*$/.test(name)) layout[name] = merged(axis, layout[name]);
-    }
-    return settled(layout);
-  };
+  const layoutOf = (figure) =>
+    settled(merged({ ...manners(), template: { layout: { xaxis: axis, yaxis: axis } } }, figure.layout));
 
   const follow = (event) => {
     const to = event.points[0].customdata;
