@@ -1,36 +1,19 @@
-"""From evidence files to observations: one pass over every file, work only on lines that matched.
+"""From the evidence files of an incident to observations: one pass over every file."""
 
-What is kept is bounded: per file, rule and place the first and the last few lines, the rest as a count.
-"""
-
-import re
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import msgspec
 
-from rules import extract, files, fingerprint, flight_recorder, formats, read, scan
+from rules import files, flight_recorder, formats
 from rules.attempt import CollectorReport
 from rules.incident import EvidenceFile, Incident
-from rules.observation import MAX_BODY, Observation
-from rules.redact import PLAIN, Redactor, marks
+from rules.keep import LineReader, redactions
+from rules.observation import Observation
+from rules.redact import PLAIN, Redactor
 from rules.ruleset import Ruleset
-from rules.stamp import Stamp
-from rules.words import ReportStatus, Role, Source
-
-#: Lines kept per file, rule and place: the first and the last.
-KEEP_FIRST, KEEP_LAST = 12, 8
-#: Distinct rules and places per file before the rest is only counted.
-MAX_KEYS = 20_000
-#: Unrecognised templates per file, and lines per file that are masked to find them.
-MAX_TEMPLATES, MAX_MASKED = 200, 20_000
-#: A matched line is cut to this; the pattern has seen it whole.
-MAX_LINE = 16_384
-#: How far back a line without a time looks for one, and a traceback for its frames.
-LOOK_BACK_LINES, LOOK_BACK_BYTES = 40, 16_384
+from rules.words import ReportStatus, Source
 
 
 @dataclass
@@ -62,16 +45,35 @@ def collect(incident: Incident, ruleset: Ruleset, *, redactor: Redactor = PLAIN)
 
 
 def read_file(
-    file: EvidenceFile, ruleset: Ruleset, *, redactor: Redactor = PLAIN
+    file: EvidenceFile,
+    ruleset: Ruleset,
+    *,
+    redactor: Redactor = PLAIN,
+    collector: str = "files",
+    stop: Callable[[int], str] = lambda _: "",
 ) -> tuple[list[Observation], CollectorReport]:
-    """The observations of one file and its report."""
-    reader = _FileReader(file, ruleset, redactor)
+    """The observations of one file and its report.
+
+    `stop` is told of every block read, in bytes; the reason that it gives, if any, ends the reading.
+    """
+    reader = LineReader(
+        source=file.source,
+        name=file.name,
+        node=file.node,
+        rank=file.rank,
+        collector=collector,
+        ruleset=ruleset,
+        redactor=redactor,
+    )
+    dumps: list[Observation] = []
     status, reason = ReportStatus.OK, ""
     try:
         if flight_recorder.looks_like(file.path):
-            reader.dump(flight_recorder.observation(file.path, file.name, file.node, file.rank))
-        else:
-            reader.scan()
+            dump = flight_recorder.observation(file.path, file.name, file.node, file.rank)
+            dumps.append(reader.clean(msgspec.structs.replace(dump, collector=collector)))
+            reader.lines, reader.bytes = 1, file.path.stat().st_size
+        elif stopped := _scan(file, reader, stop):
+            status, reason = ReportStatus.PARTIAL, f"{file.name}: {stopped}"
     except files.Unreadable as error:
         status, reason = (ReportStatus.PARTIAL if reader.lines else ReportStatus.ERROR), f"{file.name}: {error}"
     except OSError as error:
@@ -80,284 +82,32 @@ def read_file(
         status, reason = ReportStatus.EMPTY, f"{file.name}: no lines"
     if reader.dropped:
         status = ReportStatus.PARTIAL
-        reason = f"{file.name}: more than {MAX_KEYS} distinct findings; {reader.dropped} lines were only counted"
-    observations = reader.observations()
+        reason = f"{file.name}: {reader.why_dropped()}"
+    observations = dumps + reader.observations()
+    kept = sum(o.count for o in observations)
     return observations, CollectorReport(
         source=file.source,
         status=status,
         reason=reason,
-        collector="files",
+        collector=collector,
         read=reader.lines,
-        kept=sum(o.count for o in observations),
-        delivered=sum(o.count for o in observations),
+        kept=kept,
+        delivered=kept,
         bytes=reader.bytes,
-        redacted=sum(_marks(o) for o in observations),
+        redacted=sum(map(redactions, observations)),
         first=reader.first,
         last=reader.last,
         files=[file.name],
     )
 
 
-@dataclass
-class _Kept:
-    """The lines of one rule at one place."""
-
-    first: list[Observation] = field(default_factory=list)
-    last: deque[Observation] = field(default_factory=lambda: deque(maxlen=KEEP_LAST))
-    folded: int = 0
-
-    def add(self, observation: Observation) -> None:
-        if len(self.first) < KEEP_FIRST:
-            self.first.append(observation)
-            return
-        if len(self.last) == KEEP_LAST:
-            self.folded += 1
-        self.last.append(observation)
-
-    def all(self) -> Iterator[Observation]:
-        """The kept lines; what was folded is counted on the last of the first ones."""
-        *head, middle = self.first
-        yield from head
-        yield msgspec.structs.replace(middle, count=middle.count + self.folded) if self.folded else middle
-        yield from self.last
-
-
-@dataclass(slots=True)
-class _Settled:
-    """Lines of one set of harmless patterns that have come often enough to be only counted."""
-
-    kept: _Kept
-    times: int = 0
-    last: bytes = b""
-    number: int = 0
-
-    def count(self, data: bytes, start: int, end: int, number: int) -> None:
-        """One more such line; the last of them is remembered."""
-        self.times += 1
-        self.last, self.number = data[start : min(end, start + MAX_LINE)], number
-
-
-@lru_cache(maxsize=8)
-def plain_patterns(ruleset: Ruleset) -> frozenset[int]:
-    """Patterns of progress and noise rules that fire wherever the automaton sees them, and say no more than that.
-
-    Every iteration of a training prints such a line: once some are kept, the rest is only counted.
-    """
-    plain = {ruleset.scanner.suspicious}
-    for index, (pattern, owner) in enumerate(zip(ruleset.patterns, ruleset.owners, strict=True)):
-        rule = ruleset.rules[owner]
-        match = rule.match
-        conditional = match.none or match.decode or match.where or match.unless or rule.maps or rule.state
-        if rule.role in (Role.NOISE, Role.PROGRESS) and not conditional and scan.is_whole(pattern):
-            plain.add(index)
-    return frozenset(plain)
-
-
-class _FileReader:
-    """The state of one pass over one file."""
-
-    def __init__(self, file: EvidenceFile, ruleset: Ruleset, redactor: Redactor) -> None:
-        self.file, self.ruleset, self._redactor = file, ruleset, redactor
-        self.lines = self.bytes = self.dropped = 0
-        self.first: str | None = None
-        self.last: str | None = None
-        self._kept: dict[object, _Kept] = {}
-        self._templates: dict[str, tuple[Observation, int, int]] = {}
-        self._masked = 0
-        self._tail: deque[tuple[bytes, int]] = deque(maxlen=400)
-        self._direct: list[Observation] = []
-        self._plain = plain_patterns(ruleset)
-        self._times: dict[tuple[int, ...], int] = {}
-        self._settled: dict[tuple[int, ...], _Settled] = {}
-
-    def dump(self, observation: Observation) -> None:
-        """Take a record that another reader made of the whole file."""
-        self._direct.append(observation)
-        self.lines, self.bytes = 1, self.file.path.stat().st_size
-
-    def scan(self) -> None:
-        """Go through the file once. Raises files.Unreadable or OSError, with what was read so far kept."""
-        rewrite = formats.rewriter(files.sample(self.file.path, 65_536))
-        before = b""
-        scanner = self.ruleset.scanner
-        unknown = [scanner.suspicious]
-        for block in files.blocks(self.file.path):
-            data = rewrite(block.data) if rewrite else block.data
-            if self.first is None:
-                self.first = _any_stamp(data[:LOOK_BACK_BYTES].split(b"\n"))
-            line, counted = block.line, 0
-            for start, end, ids in scanner.hits(data):
-                line += data.count(b"\n", counted, start)
-                counted = start
-                if self._masked > MAX_MASKED and ids == unknown:
-                    # Enough of them are known by their template: of the rest only the end of the file matters.
-                    self._tail.append((data[start : min(end, start + MAX_LINE)], line))
-                elif (settled := self._settled.get(tuple(ids))) is not None:
-                    settled.count(data, start, end, line)
-                else:
-                    self._hit(data, start, end, ids, line, before)
-            self.bytes += len(block.data)
-            self.lines = block.line - 1 + block.newlines + (not block.data.endswith(b"\n"))
-            before = data[-LOOK_BACK_BYTES:]
-        self.last = _any_stamp(reversed(before.split(b"\n"))) or self.first
-
-    def _hit(self, data: bytes, start: int, end: int, ids: list[int], number: int, before: bytes) -> None:
-        text = data[start : min(end, start + 4 * MAX_LINE)].decode("utf-8", "backslashreplace")
-        kept = self._line(text[:MAX_LINE], ids, number, data, start, before)
-        if kept is None or not self._plain.issuperset(ids):
-            return
-        key = tuple(ids)
-        times = self._times[key] = self._times.get(key, 0) + 1
-        if times >= KEEP_FIRST:
-            self._settled[key] = _Settled(kept)
-
-    def _line(self, text: str, ids: list[int], number: int, data: bytes, start: int, before: bytes) -> "_Kept | None":
-        """Take in one line; what it was kept with, or None where no rule fires or nothing more can be kept."""
-        observation = self._observation(text, number)
-        record = read.parse(text)
-        found = extract.on_line(self.ruleset, text, ids, observation, record)
-        if not found:
-            if self.ruleset.scanner.suspicious in ids:
-                self._suspicious(observation, record, number)
-            return None
-        places = tuple((s.rule.id, *sorted(s.locus.items()), *sorted(s.maps.items())) for s in found)
-        key = (record.host, record.rank, places)
-        kept = self._kept.get(key)
-        if kept is None:
-            if len(self._kept) >= MAX_KEYS:
-                self.dropped += 1
-                return None
-            kept = self._kept[key] = _Kept()
-        if len(kept.first) < KEEP_FIRST or any(s.rule.role is not Role.NOISE for s in found):
-            observation = self._with_context(observation, record, data, start, before)
-        kept.add(observation)
-        return kept
-
-    def _observation(self, text: str, number: int) -> Observation:
-        return Observation(
-            source=self.file.source,
-            body=text,
-            ref=f"{self.file.name}:{number}",
-            node=self.file.node,
-            rank=self.file.rank,
-            collector="files",
-        )
-
-    def _with_context(
-        self, observation: Observation, record: read.Record, data: bytes, start: int, before: bytes
-    ) -> Observation:
-        """Add what only the lines around can say: a time for a line without one, the frame of an exception."""
-        attributes: dict[str, str | int] = {}
-        stamp: Stamp | None = record.stamp
-        undated = stamp is None and record.uptime is None
-        if undated or _may_end_traceback(data, start, before):
-            back = data[max(0, start - LOOK_BACK_BYTES) : start]
-            if len(back) < LOOK_BACK_BYTES:
-                back = before[-(LOOK_BACK_BYTES - len(back)) :] + back
-            lines = back.split(b"\n")[:-1][-LOOK_BACK_LINES:]
-            if undated and (stamp := _near_stamp(lines)) is not None:
-                attributes["within"] = 60
-            if frame := _frame(lines):
-                attributes["frame"] = frame
-        timestamp = str(stamp) if stamp is not None else None
-        return msgspec.structs.replace(observation, timestamp=timestamp, attributes=attributes)
-
-    def _suspicious(self, observation: Observation, record: read.Record, number: int) -> None:
-        """Count a line that looks like an error and that no rule knows, by its template."""
-        self._masked += 1
-        if self._masked > MAX_MASKED:
-            self._tail.append((observation.body.encode(), number))
-            return
-        self._template(observation, record.message, number)
-
-    def _template(self, observation: Observation, message: str, number: int) -> None:
-        key = fingerprint.template(message)
-        first, count, _ = self._templates.get(key, (observation, 0, 0))
-        if count or len(self._templates) < MAX_TEMPLATES:
-            self._templates[key] = (first, count + 1, number)
-
-    def _close(self, settled: _Settled) -> None:
-        """Add what was only counted: the last line as an observation, the others as its fold."""
-        if not settled.times:
-            return
-        settled.kept.folded += settled.times - 1
-        text = settled.last.decode("utf-8", "backslashreplace")
-        settled.kept.add(self._observation(text, settled.number))
-
-    def observations(self) -> list[Observation]:
-        """What was kept of the file, in the order of its lines."""
-        for raw, number in self._tail:
-            observation = self._observation(raw.decode("utf-8", "backslashreplace"), number)
-            self._template(observation, read.parse(observation.body).message, number)
-        self._tail.clear()
-        for settled in self._settled.values():
-            self._close(settled)
-        self._settled.clear()
-        out = [*self._direct, *(o for kept in self._kept.values() for o in kept.all())]
-        for first, count, last in self._templates.values():
-            attributes: dict[str, str | int] = {"from_end": self.lines - last}
-            out.append(msgspec.structs.replace(first, count=count, attributes=attributes))
-        return [self._clean(observation) for observation in out]
-
-    def _clean(self, observation: Observation) -> Observation:
-        """What leaves here has no secrets; done at the end, for what is kept, and not for every line that matched."""
-        attributes = {
-            name: self._redactor.redact(value) if isinstance(value, str) else value
-            for name, value in observation.attributes.items()
-        }
-        body = self._redactor.redact(observation.body)[:MAX_BODY]
-        return msgspec.structs.replace(observation, body=body, attributes=attributes)
-
-
-def _marks(observation: Observation) -> int:
-    """How many secrets were taken out of one record."""
-    values = (value for value in observation.attributes.values() if isinstance(value, str))
-    return marks(observation.body) + sum(map(marks, values))
-
-
-def _any_stamp(lines: object) -> str | None:
-    for index, raw in enumerate(lines):  # type: ignore[var-annotated,arg-type]
-        if index > 200:
-            return None
-        record = read.parse(raw[:400].decode("utf-8", "replace"))
-        if record.stamp or record.uptime:
-            return str(record.stamp or record.uptime)
-    return None
-
-
-def _near_stamp(lines: list[bytes]) -> Stamp | None:
-    """The stamp of the nearest dated line before."""
-    for raw in reversed(lines):
-        stamp = read.parse(raw[:400].decode("utf-8", "replace")).stamp
-        if stamp is not None:
-            return stamp
-    return None
-
-
-def _may_end_traceback(data: bytes, start: int, before: bytes) -> bool:
-    """Whether the line before is one that a traceback can have just before its exception."""
-    if start == 0:
-        previous = before[before.rfind(b"\n", 0, len(before) - 1) + 1 :]
-    else:
-        previous = data[data.rfind(b"\n", 0, start - 1) + 1 : start]
-    text = previous[:400].decode("utf-8", "replace")
-    return bool(_FRAME.search(text) or _INDENTED.match(text))
-
-
-_INDENTED = re.compile(r".{0,80}?(?:^|[\]:|] ?)[ \t]{2,}\S")
-_FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>[^\n]+)')
-_LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|<frozen|<string>|/torch/|lib/python")
-
-
-def _frame(lines: list[bytes]) -> str:
-    """The innermost frame in the user's own code of a traceback that ends just before; "" when there is none."""
-    frames = []
-    for raw in reversed(lines):
-        text = raw.decode("utf-8", "replace")
-        if match := _FRAME.search(text):
-            frames.append(f"{match['file']}:{match['line']} in {match['name'].strip()}")
-        elif "Traceback (most recent call last)" in text:
-            break
-        elif not frames and not _INDENTED.match(text):
-            return ""
-    return next((f for f in frames if not _LIBRARY.search(f)), frames[0] if frames else "")
+def _scan(file: EvidenceFile, reader: LineReader, stop: Callable[[int], str]) -> str:
+    """Go through a file once, or until told to stop; says why. Raises files.Unreadable or OSError."""
+    reader.use(formats.rewriter(files.sample(file.path, 65_536)))
+    for block in files.blocks(file.path):
+        reader.block(block.data, block.line)
+        reader.lines = block.line - 1 + block.newlines + (not block.data.endswith(b"\n"))
+        if reason := stop(len(block.data)):
+            return reason
+    reader.end()
+    return ""

@@ -219,7 +219,7 @@ def test_a_hostile_job_id_does_not_reach_the_terminal_raw(tmp_path: Path, capsys
 def test_the_last_of_very_many_unknown_errors_is_near_the_end_and_redacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rules.collect.MAX_MASKED", 50)
+    monkeypatch.setattr("rules.keep.MAX_MASKED", 50)
     path = tmp_path / "app.log"
     lines = [f"ERROR: frob {n} gave up" for n in range(2000)]
     path.write_text(
