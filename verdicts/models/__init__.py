@@ -2,6 +2,8 @@
 
 from verdicts.models.attempts import Attempt, Batch, Cluster, CollectorReport, Node, Observation, Workload
 from verdicts.models.judgements import Finding, Review, RulesetVersion, UnrecognisedLine, Verdict
+from verdicts.models.listing import ListRow
+from verdicts.models.views import Preference, SavedView
 from verdicts.models.work import AttributionRequest, DriftCheck
 
 __all__ = [
@@ -12,10 +14,13 @@ __all__ = [
     "CollectorReport",
     "DriftCheck",
     "Finding",
+    "ListRow",
     "Node",
     "Observation",
+    "Preference",
     "Review",
     "RulesetVersion",
+    "SavedView",
     "UnrecognisedLine",
     "Verdict",
     "Workload",

@@ -1,0 +1,79 @@
+"""The verdict list as one narrow table: what a row can be filtered, sorted and counted by, side by side.
+
+The database keeps it (see the migration that makes it): triggers write the rows of an attempt anew whenever
+the attempt, a verdict, a finding, a review or a request of it changes. No code writes here.
+"""
+
+import uuid
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import F
+
+from verdicts.models.attempts import Attempt
+from verdicts.models.checks import CURRENT
+from verdicts.models.judgements import Verdict
+
+
+def _walk(name: str, *fields: str) -> models.Index:
+    """An index that gives the newest rows of one word first."""
+    return models.Index(*fields, F("happened_at").desc(), F("id").desc(), name=name, condition=CURRENT)
+
+
+class ListRow(models.Model):
+    """A verdict as the list shows it, or an attempt that has none yet.
+
+    `tags` holds what a row has several of: `s:symptom` and `s:symptom:status`, `r:rule` and `r:rule:status`,
+    `m:source` for a source that was not seen whole, `l:label` for what a standing review says.
+    """
+
+    id = models.UUIDField(
+        primary_key=True, default=uuid.uuid4, editable=False, help_text="The verdict's, or attempt's."
+    )
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="rows")
+    verdict = models.OneToOneField(Verdict, null=True, blank=True, on_delete=models.CASCADE, related_name="row")
+    is_current = models.BooleanField()
+    happened_at = models.DateTimeField()
+    created_at = models.DateTimeField()
+    job_id = models.TextField()
+    cluster = models.TextField(blank=True)
+    workload = models.TextField(blank=True)
+    user = models.TextField(blank=True)
+    account = models.TextField(blank=True)
+    domain = models.TextField()
+    state = models.TextField()
+    strength = models.TextField(blank=True)
+    strength_step = models.SmallIntegerField(help_text="0 for none to 3 for strong.")
+    mode = models.TextField(blank=True)
+    ruleset = models.TextField(blank=True)
+    coverage = models.TextField(blank=True)
+    reviewed = models.BooleanField()
+    asked = models.TextField(blank=True, help_text="Whether an attribution is open, or the last one failed.")
+    nodes = ArrayField(models.TextField(), default=list, blank=True)
+    tags = ArrayField(models.TextField(), default=list, blank=True)
+    text = models.TextField(blank=True, help_text="Lower case: what free text is looked for in.")
+
+    class Meta:
+        ordering = ["-happened_at", "-id"]
+        indexes = [
+            _walk("row_at"),
+            _walk("row_domain", "domain"),
+            _walk("row_state", "state"),
+            _walk("row_strength", "strength_step"),
+            _walk("row_cluster", "cluster"),
+            _walk("row_workload", "workload"),
+            _walk("row_user", "user"),
+            _walk("row_account", "account"),
+            _walk("row_job", "job_id"),
+            _walk("row_ruleset", "ruleset"),
+            _walk("row_coverage", "coverage"),
+            _walk("row_reviewed", "reviewed"),
+            _walk("row_asked", "asked"),
+            models.Index(F("created_at").desc(), F("id").desc(), name="row_created", condition=CURRENT),
+            GinIndex(fields=["nodes"], name="row_nodes", condition=CURRENT),
+            GinIndex(fields=["tags"], name="row_tags", condition=CURRENT),
+        ]
+
+    def __str__(self) -> str:
+        return self.job_id
