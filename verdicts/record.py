@@ -29,6 +29,7 @@ from rules.words import Domain, Source
 from verdicts import limits, permissions
 from verdicts.choices import Label, Mode
 from verdicts.conclude import request_attribution
+from verdicts.log_order import place_of, window_of
 from verdicts.models import (
     Attempt,
     Batch,
@@ -107,7 +108,8 @@ def add_observations(attempt_id: UUID, given: Sequence[GivenObservation], *, key
     with what was done the first time; without a key its content is its key. Beyond the limit of a
     source the rest is refused and counted. Raises BatchConflict, Attempt.DoesNotExist.
     """
-    rows = {row.digest: row for row in (_observation_row(attempt_id, item) for item in given)}
+    window = window_of(Attempt.objects.values_list("body", flat=True).get(pk=attempt_id))
+    rows = {row.digest: row for row in (_observation_row(attempt_id, item, window) for item in given)}
     content = hashlib.sha256("".join(sorted(rows)).encode()).hexdigest()
     key = storable_text(key) or content
     if len(key) > SHORT:  # an escape is longer than what it stands for
@@ -323,8 +325,9 @@ def _timeless(report: dict[str, Any] | None) -> dict[str, Any] | None:
     return report and {field: value for field, value in report.items() if field != "seconds"}
 
 
-def _observation_row(attempt_id: UUID, given: GivenObservation) -> Observation:
+def _observation_row(attempt_id: UUID, given: GivenObservation, window: tuple[int | None, str]) -> Observation:
     """The row of an observation; its digest is taken after escaping, so that a repeat finds it."""
+    near, zone = window
     # An escape is longer than what it stands for; a name made of control characters is cut, not refused.
     given = msgspec.structs.replace(
         given,
@@ -339,6 +342,7 @@ def _observation_row(attempt_id: UUID, given: GivenObservation) -> Observation:
             for name, value in storable(given.attributes).items()
         },
     )
+    place = place_of(ref=given.ref, timestamp=given.timestamp, text=given.body, near=near, zone=zone)
     return Observation(
         attempt_id=attempt_id,
         digest=given.digest(),
@@ -352,6 +356,10 @@ def _observation_row(attempt_id: UUID, given: GivenObservation) -> Observation:
         body=given.body,
         attributes=given.attributes,
         count=given.count,
+        file=place.file,
+        line=place.line,
+        clock=place.clock,
+        micros=place.micros,
     )
 
 

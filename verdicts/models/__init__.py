@@ -3,6 +3,7 @@
 from verdicts.models.attempts import Attempt, Batch, Cluster, CollectorReport, Node, Observation, Workload
 from verdicts.models.judgements import Finding, Review, RulesetVersion, UnrecognisedLine, Verdict
 from verdicts.models.listing import ListRow
+from verdicts.models.talk import Comment, Mention
 from verdicts.models.views import Preference, SavedView
 from verdicts.models.work import AttributionRequest, DriftCheck
 
@@ -12,9 +13,11 @@ __all__ = [
     "Batch",
     "Cluster",
     "CollectorReport",
+    "Comment",
     "DriftCheck",
     "Finding",
     "ListRow",
+    "Mention",
     "Node",
     "Observation",
     "Preference",

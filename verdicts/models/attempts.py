@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from rules.words import ReportStatus, Source
 from verdicts.choices import Scheduler
 from verdicts.find import AttemptQuerySet, NodeQuerySet
+from verdicts.log_order import UNDATED
 from verdicts.models.checks import closed
 
 
@@ -176,7 +177,10 @@ class Batch(models.Model):
 
 
 class Observation(models.Model):
-    """One record of evidence. `digest` is its identity: the same record is kept once for an attempt."""
+    """One record of evidence. `digest` is its identity: the same record is kept once for an attempt.
+
+    `file`, `line`, `clock` and `micros` are told by the others, for sorting.
+    """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="observations")
     digest = models.CharField(max_length=64)
@@ -190,6 +194,10 @@ class Observation(models.Model):
     body = models.TextField(blank=True)
     attributes = models.JSONField(default=dict, blank=True)
     count = models.PositiveBigIntegerField(default=1)
+    file = models.CharField(max_length=1024, blank=True, db_default="", help_text="Of `ref`, without its line.")
+    line = models.PositiveBigIntegerField(db_default=0, help_text="Of `ref`; 0 where it names none.")
+    clock = models.PositiveSmallIntegerField(db_default=UNDATED, help_text="Whose time `micros` is: see log_order.py.")
+    micros = models.BigIntegerField(db_default=0)
 
     class Meta:
         ordering = ["id"]
