@@ -10,6 +10,7 @@ A build without Hyperscan falls back to `re`, pattern by pattern, with the same 
 
 import importlib
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -172,22 +173,36 @@ def _line_around(buffer: bytes, offset: int) -> tuple[int, int]:
     return start, end if redrawn < 0 else redrawn
 
 
-def _loaded(serialised: bytes) -> Any:
-    database = hyperscan.loadb(serialised, mode=hyperscan.HS_MODE_BLOCK)
-    database.scratch = hyperscan.Scratch(database)
-    return database
+class Automaton:
+    """A compiled database that any number of threads may use: each has its own scratch space."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+        self._scratch = hyperscan.Scratch(database)
+        self._local = threading.local()
+
+    def matches(self, buffer: bytes) -> list[tuple[int, int, int]]:
+        """What matches where: (end, number, start); `start` is 0 unless the database was compiled to know it."""
+        found: list[tuple[int, int, int]] = []
+        append = found.append
+
+        def on_match(number: int, start: int, end: int, _flags: int, _context: object) -> None:
+            append((end, number, start))
+
+        scratch = getattr(self._local, "scratch", None)
+        if scratch is None:
+            scratch = self._local.scratch = self._scratch.clone()
+        self._database.scan(buffer, match_event_handler=on_match, scratch=scratch)
+        return found
 
 
-def _ends(database: Any, buffer: bytes) -> list[tuple[int, int]]:
+def _loaded(serialised: bytes) -> Automaton:
+    return Automaton(hyperscan.loadb(serialised, mode=hyperscan.HS_MODE_BLOCK))
+
+
+def _ends(automaton: Automaton, buffer: bytes) -> list[tuple[int, int]]:
     """Where what ends in a buffer: (offset, number)."""
-    found: list[tuple[int, int]] = []
-    append = found.append
-
-    def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-        append((end, number))
-
-    database.scan(buffer, match_event_handler=on_match)
-    return found
+    return [(end, number) for end, number, _ in automaton.matches(buffer)]
 
 
 class Scanner:
@@ -202,21 +217,21 @@ class Scanner:
         self.patterns = tuple(patterns)
         self.suspicious = len(self.patterns)
         backend = backend or ("hyperscan" if hyperscan else "re")
-        self._whole: Any = None
-        self._sieve: Any = None
+        self._automata: tuple[Automaton, Automaton] | None = None
         self._fallback: list[re.Pattern[bytes]] = []
         if backend == "hyperscan":
             compiled = msgspec.msgpack.decode(automaton or compile_automaton(self.patterns), type=_Compiled)
-            self._whole, self._sieve = _loaded(compiled.whole), _loaded(compiled.sieve)
+            self._automata = _loaded(compiled.whole), _loaded(compiled.sieve)
         else:
             self._fallback = [re.compile(prefilter(p).encode()) for p in [*self.patterns, SUSPICIOUS]]
 
     def hits(self, buffer: bytes) -> Iterator[tuple[int, int, list[int]]]:
         """The lines of `buffer` in which something occurs."""
-        if self._whole is None:
+        if self._automata is None:
             ends = self._by_re(buffer)
         else:
-            ends = _ends(self._whole if len(buffer) < SMALL else self._sieve, buffer)
+            whole, sieve = self._automata
+            ends = _ends(whole if len(buffer) < SMALL else sieve, buffer)
         ends.sort()
         start = end = -1
         ids: list[int] = []
@@ -233,9 +248,10 @@ class Scanner:
 
     def _exact(self, buffer: bytes, start: int, end: int, ids: list[int]) -> list[int]:
         """The patterns in a line: as found, or by the whole automaton where the sieve only saw a rare text."""
-        if max(ids) <= self.suspicious:
+        if self._automata is None or max(ids) <= self.suspicious:
             return ids
-        return list(dict.fromkeys(pattern for _, pattern in sorted(_ends(self._whole, buffer[start:end]))))
+        whole, _ = self._automata
+        return list(dict.fromkeys(pattern for _, pattern in sorted(_ends(whole, buffer[start:end]))))
 
     def _by_re(self, buffer: bytes) -> list[tuple[int, int]]:
         return [(m.end(), index) for index, pattern in enumerate(self._fallback) for m in pattern.finditer(buffer)]

@@ -1,6 +1,8 @@
 """One pass over a buffer, with two backends that must agree."""
 
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,3 +50,16 @@ def test_what_the_pattern_finds_its_prefilter_finds(pattern: str, text: str) -> 
 def test_a_million_repeats_cost_one_line() -> None:
     hits = list(Scanner(PATTERNS).hits(b"Out of memory " * 50_000))
     assert [ids for _, _, ids in hits] == [[2]]
+
+
+def test_many_threads_may_use_one_scanner() -> None:
+    scanner = Scanner(PATTERNS)
+    buffer = b"iteration 3/ 9\nplain\n" * 40
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda _: len(list(scanner.hits(buffer))), range(2000)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [40] * 2000
