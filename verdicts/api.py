@@ -42,6 +42,7 @@ from verdicts.given import (
     only,
     refused,
 )
+from verdicts.log_find import LineFilter, in_order
 from verdicts.models import (
     Attempt,
     AttributionRequest,
@@ -135,10 +136,15 @@ class Observations(_List):
     permission_classes = [ReadOrIngest]
     parser_classes = [BoundedJSON, JSONLines]
     serializer_class = shapes.ObservationSerializer
+    filter_backends = [KnownFilters]
+    filterset_class = LineFilter
     queryset = Observation.objects.none()
 
     def get_queryset(self) -> QuerySet[Observation]:
-        return _attempt(self.kwargs["pk"]).observations.order_by("id")
+        return _attempt(self.kwargs["pk"]).observations.all()
+
+    def filter_queryset(self, queryset: QuerySet[Observation]) -> QuerySet[Observation]:
+        return in_order(super().filter_queryset(queryset), self.request.query_params.get("order") or "arrival")
 
     @extend_schema(
         request={

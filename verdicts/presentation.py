@@ -89,7 +89,7 @@ def stamp_kind(stamp: str | None) -> str:
 
 _KINDS = ("absolute", "local", "yearless", "boot", "none")
 
-_DIVIDERS = {
+DIVIDERS = {
     "local": "The clocks of the following lines printed no offset; their order against the lines above is not known.",
     "yearless": "The following lines print no year; their order against the lines above is not known.",
     "boot": "The following lines count seconds since their node started; their order against the lines above "
@@ -175,7 +175,7 @@ def evidence_lines(body: Body, *, node: str = "", rank: int | None = None) -> Li
         if matching > MOST_LINES:
             continue
         now = stamp_kind(evidence.get("time"))
-        divider = _DIVIDERS.get(now, "") if kind and now != kind else ""
+        divider = DIVIDERS.get(now, "") if kind and now != kind else ""
         kind = now
         shown.append(
             Line(
@@ -347,3 +347,16 @@ def versions(newest_first: list[Any]) -> list[Version]:
         Version(verdict=verdict, changes=None if before is None else differences(before.body, verdict.body))
         for verdict, before in zip(newest_first, earlier, strict=True)
     ]
+
+
+def findings_by_ref(body: Body) -> dict[str, list[tuple[str, str, str]]]:
+    """The findings that rest on each line, by its reference: id, what the verdict made of it, title."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for finding, status in findings(body):
+        told = (finding["id"], status.value, finding.get("title") or finding.get("rule", ""))
+        for evidence in finding.get("evidence") or ():
+            resting = found.setdefault(evidence.get("ref") or "", [])
+            if told not in resting:
+                resting.append(told)
+    found.pop("", None)
+    return found

@@ -114,6 +114,7 @@ class ObservationSerializer(serializers.ModelSerializer[Observation]):
     class Meta:
         model = Observation
         fields = [
+            "id",
             "digest",
             "source",
             "collector",

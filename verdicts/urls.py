@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from verdicts import list_pages, rule_pages, verdict_pages
+from verdicts import list_pages, log_pages, rule_pages, verdict_pages
 
 app_name = "verdicts"
 
@@ -14,6 +14,7 @@ urlpatterns = [
     path("verdicts/<uuid:verdict_id>/review/", verdict_pages.review, name="review"),
     path("attempts/<uuid:attempt_id>/", verdict_pages.attempt, name="attempt"),
     path("attempts/<uuid:attempt_id>/attribute/", verdict_pages.attribute, name="attribute"),
+    path("attempts/<uuid:attempt_id>/log/", log_pages.log, name="log"),
     path("attempts/<uuid:attempt_id>/progress/", verdict_pages.progress, name="progress"),
     path("rules/", rule_pages.catalogue_list, name="rules"),
     path("rules/coverage/", rule_pages.coverage, name="rule-coverage"),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from django.test import Client
 from rest_framework.test import APIClient
 
 from rules.attempt import Attempt, CollectorReport
@@ -61,3 +62,14 @@ def client_of(db: None) -> Callable[..., APIClient]:
         return client
 
     return make
+
+
+@pytest.fixture
+def as_(client: Client) -> Callable[..., Client]:
+    """The browser's client, logged in as somebody of the groups named."""
+
+    def log_in(*groups: str) -> Client:
+        client.force_login(a_user("-".join(groups) or "nobody", *groups))
+        return client
+
+    return log_in
