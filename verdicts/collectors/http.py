@@ -172,6 +172,7 @@ class _Request:
                 ca_file=self._server.ca_file,
                 cert_file=self._server.cert_file,
                 key_file=self._server.key_file,
+                unix_socket=self._server.socket,
             )
         except OSError as error:
             raise SourceError(f"{self._server.url}: ca_file, cert_file or key_file cannot be used: {error}") from error
@@ -301,12 +302,16 @@ class _Request:
 
 
 def _reason(said: bytes) -> str:
-    """Why, in the errors of Prometheus, Loki, VictoriaMetrics, Elasticsearch, Kubernetes; "" in no such."""
+    """Why, in the errors of Prometheus, Loki, VictoriaMetrics, Elasticsearch, Kubernetes, Slurm; "" in no such."""
     try:
         body = msgspec.json.decode(said)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     error = body.get("error", body)
+    if isinstance(listed := body.get("errors"), list):
+        each = [row for row in listed if isinstance(row, dict)]
+        told = [row.get(key) for row in each for key in ("description", "error")]
+        return ": ".join(dict.fromkeys(part for part in told if isinstance(part, str)))
     if isinstance(error, str):
         return error
     if not isinstance(error, dict):

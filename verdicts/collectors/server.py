@@ -36,6 +36,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ca_file: str = ""
     cert_file: str = ""
     key_file: str = ""
+    #: The path of a unix socket to speak through; the host in `url` is then only a name.
+    socket: str = ""
 
     def __post_init__(self) -> None:
         for name, value in {**self.headers, self.auth_header: self.auth_scheme}.items():
@@ -47,6 +49,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for key in ("token_file", "password_file", "ca_file", "cert_file", "key_file"):
             if (path := getattr(self, key)) and not os.access(path, os.R_OK):
                 raise ValueError(f"server.{key}: {path} cannot be read")
+        if self.socket and not os.access(self.socket, os.W_OK):
+            raise ValueError(f"server.socket: {self.socket} is not there or may not be written to")
         for key in ("token", "password"):
             if getattr(self, f"{key}_file") and getattr(self, f"{key}_env"):
                 raise ValueError(f"server.{key}_file and server.{key}_env: only one of them")

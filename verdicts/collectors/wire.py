@@ -76,6 +76,14 @@ class _Backend(httpcore2.NetworkBackend):
                 refused = error
         raise refused
 
+    def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.NetworkStream:
+        return _Connection(self._inner.connect_unix_socket(path, _left(timeout), socket_options))
+
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
@@ -106,8 +114,9 @@ def _addresses(host: str, port: int, seconds: float | None) -> list[str]:
 class _Transport(httpx2.HTTPTransport):
     """The client's transport over such connections."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext, unix_socket: str) -> None:
         self._pool = httpcore2.ConnectionPool(
+            uds=unix_socket or None,
             ssl_context=context,
             max_connections=MAX_CONNECTIONS,
             max_keepalive_connections=32,
@@ -129,16 +138,16 @@ _clients: dict[tuple[str, ...], httpx2.Client] = {}
 _making = threading.Lock()
 
 
-def client(url: str, *, ca_file: str, cert_file: str, key_file: str) -> httpx2.Client:
+def client(url: str, *, ca_file: str, cert_file: str, key_file: str, unix_socket: str = "") -> httpx2.Client:
     """The process's pool of connections to one server. Raises OSError where a certificate's file cannot be used."""
     parts = httpx2.URL(url)
     # A process that was forked off has connections of its own.
-    key = (f"{parts.scheme}://{parts.netloc.decode()}", str(os.getpid()), ca_file, cert_file, key_file)
+    key = (f"{parts.scheme}://{parts.netloc.decode()}", str(os.getpid()), ca_file, cert_file, key_file, unix_socket)
     with _making:
         if key not in _clients:
             # Nobody's session goes on in the next request.
             cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
-            transport = _Transport(_context(ca_file, cert_file, key_file))
+            transport = _Transport(_context(ca_file, cert_file, key_file), unix_socket)
             told = {"User-Agent": USER_AGENT}
             _clients[key] = httpx2.Client(transport=transport, trust_env=False, cookies=cookies, headers=told)
         return _clients[key]
