@@ -166,7 +166,7 @@ CELERY_BEAT_SCHEDULER = "celery.beat.Scheduler"
 CELERY_BEAT_SCHEDULE = {
     "verdicts.sweep": {
         "task": "verdicts.sweep",
-        "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=15)),
+        "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=5)),
         "options": {"expires": 60},
     },
     # At a time of day, not at an interval: an interval starts anew whenever beat does.
@@ -176,6 +176,11 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 12 * 3600},
     },
 }
+
+# --- Clusters -----------------------------------------------------------------------------------
+
+# Which clusters there are and where their evidence is, see docs/collectors.md. Empty: nothing is collected.
+INQUEST_CLUSTERS_FILE = env.str("INQUEST_CLUSTERS_FILE", default="")
 
 # --- The engine ---------------------------------------------------------------------------------
 
@@ -247,6 +252,18 @@ CONTENT_SECURITY_POLICY = {
 
 # One batch of observations, or one form. The views set their own, lower limits.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+
+# --- Incidents that people send through the pages or the API --------------------------------------
+
+# The files of a request are dropped unread, except by the views that ask for them (verdicts/upload.py).
+FILE_UPLOAD_HANDLERS: list[str] = []
+FILE_UPLOAD_TEMP_DIR = env.str("INQUEST_UPLOAD_DIR", default="") or None
+DATA_UPLOAD_MAX_NUMBER_FILES = 200
+#: What one request may bring, what it may unpack to in all and in one file, and in how many files.
+INQUEST_UPLOAD_BYTES = env.int("INQUEST_UPLOAD_BYTES", default=256 * 1024 * 1024)
+INQUEST_UPLOAD_UNPACKED_BYTES = env.int("INQUEST_UPLOAD_UNPACKED_BYTES", default=1024 * 1024 * 1024)
+INQUEST_UPLOAD_FILE_BYTES = env.int("INQUEST_UPLOAD_FILE_BYTES", default=512 * 1024 * 1024)
+INQUEST_UPLOAD_FILES = env.int("INQUEST_UPLOAD_FILES", default=20_000)
 
 # --- Static files, time and language ------------------------------------------------------------
 

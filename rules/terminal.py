@@ -18,6 +18,11 @@ _SCHEDULER_STATES = {
 }  # fmt: skip
 
 
+def scheduler_state(word: str) -> State | None:
+    """The terminal state that a scheduler's word stands for ("CANCELLED by 1001", "COMPLETED+"); None if unknown."""
+    return _SCHEDULER_STATES.get(word.strip().upper().split(" ")[0].rstrip("+"))
+
+
 #: What a cause may make of a scheduler's plain "failed": Slurm and Kubernetes often say no more.
 _SHARPER = {State.OUT_OF_MEMORY, State.TIMED_OUT, State.PREEMPTED, State.NODE_FAILED}
 
@@ -36,8 +41,7 @@ _ENDS = (
 
 def terminal_state(case: Case, kept: Sequence[Event], unexplained: Sequence[Event]) -> State:
     """The terminal state, given what nothing explains: possible causes (`kept`) and consequences (`unexplained`)."""
-    word = case.attempt.state.strip().upper().split(" ")[0].rstrip("+")
-    known = _SCHEDULER_STATES.get(word)
+    known = scheduler_state(case.attempt.state)
     stated = {e.rule.state for e in kept if e.rule.state and e.rule.role is Role.CAUSE}
     if known is State.FAILED and len(stated) == 1 and (sharper := next(iter(stated))) in _SHARPER:
         return sharper

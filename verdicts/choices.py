@@ -46,3 +46,20 @@ class Scheduler(StrEnum):
     SLURM = "slurm"
     KUBERNETES = "kubernetes"
     STATIC = "static"
+
+
+class CollectionReason(StrEnum):
+    """Why evidence is collected."""
+
+    ENDED = "ended"  # the attempt ended
+    AGAIN = "again"  # a source was late or could not be had
+    ASKED = "asked"  # a person or a tool asked
+
+
+class SourceHealth(StrEnum):
+    """What the last check made of a source."""
+
+    UNCHECKED = "unchecked"
+    SEES = "sees"  # it answers and what it has joins to nodes
+    DEGRADED = "degraded"  # it answers, and something about it should be mended
+    BLIND = "blind"  # what it does not say proves nothing

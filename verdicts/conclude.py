@@ -7,12 +7,9 @@ raised and writes nothing.
 """
 
 import logging
-import os
-import socket
 import time
 from datetime import timedelta
 from functools import cache
-from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -27,9 +24,8 @@ from rules.verdict import canonical_json
 from verdicts import limits
 from verdicts.choices import Mode, RequestState
 from verdicts.evidence import load_evidence
-from verdicts.lease import Kept, Lease, LeaseLost, take
+from verdicts.lease import Kept, Lease, LeaseLost, take, take_next
 from verdicts.models import Attempt, AttributionRequest, Verdict
-from verdicts.storable import storable_text
 from verdicts.verdict_rows import write_verdict
 from verdicts.waking import wake
 
@@ -40,11 +36,6 @@ log = logging.getLogger(__name__)
 def current_ruleset() -> Ruleset:
     """The ruleset of this process: changed rules take effect when its workers are restarted."""
     return load_ruleset()
-
-
-def worker_name() -> str:
-    """Who holds a lease, for people who look at the row."""
-    return f"{socket.gethostname()}:{os.getpid()}"[:255]
 
 
 @transaction.atomic
@@ -59,11 +50,17 @@ def request_attribution(
 
     Raises Attempt.DoesNotExist.
     """
-    attempt = Attempt.objects.select_for_update(of=("self",)).only("id").get(pk=attempt_id)
+    attempt = Attempt.objects.select_for_update(of=("self",)).only("id", "cluster_id", "workload_id").get(pk=attempt_id)
     request = AttributionRequest.objects.open().filter(attempt=attempt, mode=mode.value).first()
     if request is None:
+        due = Now() + delay
         request = AttributionRequest.objects.create(
-            attempt=attempt, mode=mode.value, requested_by=by, due_at=Now() + delay
+            attempt=attempt,
+            cluster_id=attempt.cluster_id,
+            mode=mode.value,
+            requested_by=by,
+            due_at=due,
+            turn_at=due if by else due + _crowd(attempt),
         )
     elif not delay:
         AttributionRequest.objects.filter(pk=request.pk, due_at__gt=Now()).update(due_at=Now())
@@ -71,6 +68,14 @@ def request_attribution(
     if not delay:
         transaction.on_commit(lambda: wake([request.pk]))
     return request
+
+
+def _crowd(attempt: Attempt) -> timedelta:
+    """How long an attempt lets others go first: a little for each that its workload has in the queue already."""
+    if attempt.workload_id is None:
+        return timedelta()
+    open_ones = AttributionRequest.objects.open().filter(attempt__workload=attempt.workload_id).order_by()
+    return limits.CROWD_STEP * open_ones[: limits.MAX_CROWD].count()
 
 
 def sweep() -> int:
@@ -83,37 +88,55 @@ def sweep() -> int:
     return wake(ids) if ids else 0
 
 
+def work() -> int:
+    """Work off requests, each in its turn, until none is left or it is time to let the worker look for other tasks."""
+    end, done = time.monotonic() + limits.WORK_SECONDS, 0
+    while time.monotonic() < end and (lease := take_next(AttributionRequest)) is not None:
+        done += 1
+        try:
+            _answer(lease)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            # The row has the error and when it is tried again; the others must not wait for it.
+            log.exception("attribution of request %s failed", lease.row.pk)
+    return done
+
+
 def attribute_now(request_id: UUID, *, owner: str = "") -> Verdict | None:
     """Work off a request if it is there to be taken; None if it is done, held by another or given up.
 
     May be called any number of times by any number of workers.
     """
-    lease = take(request_id, owner or worker_name())
-    if lease is None:
-        return None
+    lease = take(AttributionRequest, request_id, owner)
+    return _answer(lease) if lease is not None else None
+
+
+def _answer(lease: Lease[AttributionRequest]) -> Verdict | None:
+    """Attribute what a request asks for, and write it."""
     try:
         with Kept(lease):
-            evidence = load_evidence(lease.attempt)
+            evidence = load_evidence(lease.row.attempt_id)
             ruleset = current_ruleset()
             concluded = attribute(
                 evidence.attempt,
                 evidence.observations,
                 evidence.reports,
                 ruleset,
-                mode=lease.mode.value,
+                mode=lease.row.mode,
             )
         return _finish(lease, concluded, ruleset, evidence.generation)
     except LeaseLost:
         log.warning(
             "request %s was taken over while it was worked on; nothing was written",
-            request_id,
+            lease.row.pk,
         )
         return None
     except (OperationalError, InterfaceError):
         # The database is away. Nothing can be recorded now. The lease runs out and the sweep offers the request again.
         raise
     except Exception as error:
-        _give_back(lease, error)
+        lease.give_back(error)
         raise
 
 
@@ -145,43 +168,26 @@ def answer_within(request_id: UUID, seconds: float) -> AttributionRequest:
 
 
 @transaction.atomic
-def _finish(lease: Lease, concluded: EngineVerdict, ruleset: Ruleset, generation: int) -> Verdict:
+def _finish(lease: Lease[AttributionRequest], concluded: EngineVerdict, ruleset: Ruleset, generation: int) -> Verdict:
     """Write the verdict where it says something new, and end the request, or renew it if evidence came meanwhile.
 
     A fast answer is from what was there; what came meanwhile has asked for a slow one by itself.
     """
-    attempt = Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=lease.attempt)
-    mine = lease.row()
-    verdict = _standing_or_new(attempt, lease, concluded, ruleset, generation)
-    if attempt.generation > generation and lease.mode is Mode.SLOW:
-        mine.update(
-            state=RequestState.PENDING.value,
-            due_at=Now(),
-            sent_at=None,
-            lease_owner="",
-            lease_until=None,
-            tries=0,
-            generation=generation,
-            verdict=verdict,
-            error="",
-        )
-        transaction.on_commit(lambda: wake([lease.request]))
+    attempt = Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=lease.row.attempt_id)
+    lease.locked()
+    mode = Mode(lease.row.mode)
+    verdict = _standing_or_new(attempt, mode, concluded, ruleset, generation)
+    if attempt.generation > generation and mode is Mode.SLOW:
+        lease.release(RequestState.PENDING, due_at=Now(), tries=0, generation=generation, verdict=verdict, error="")
+        transaction.on_commit(lambda: wake([lease.row.pk]))
     else:
-        mine.update(
-            state=RequestState.DONE.value,
-            finished_at=Now(),
-            lease_owner="",
-            lease_until=None,
-            generation=generation,
-            verdict=verdict,
-            error="",
-        )
+        lease.release(RequestState.DONE, generation=generation, verdict=verdict, error="")
     return verdict
 
 
 def _standing_or_new(
     attempt: Attempt,
-    lease: Lease,
+    mode: Mode,
     concluded: EngineVerdict,
     ruleset: Ruleset,
     generation: int,
@@ -191,35 +197,9 @@ def _standing_or_new(
     standing = attempt.verdicts.current().first()
     if standing is not None:
         outdated = generation < standing.generation
-        lesser = lease.mode is Mode.FAST and standing.mode == Mode.SLOW and generation <= standing.generation
+        lesser = mode is Mode.FAST and standing.mode == Mode.SLOW and generation <= standing.generation
         if outdated or lesser or standing.body_json.encode() == raw:
             return standing
         attempt.verdicts.current().update(is_current=False, superseded_at=Now())
     number = (attempt.verdicts.aggregate(last=Max("number"))["last"] or 0) + 1
     return write_verdict(attempt, raw, number=number, ruleset=ruleset, generation=generation)
-
-
-def _give_back(lease: Lease, error: Exception) -> None:
-    """Note why a try failed and let the request be tried again later, or leave it as failed for a person."""
-    text = storable_text(f"{type(error).__name__}: {error}"[:2000])
-    given_up = lease.tries >= limits.MAX_TRIES
-    outcome: dict[str, Any] = (
-        {
-            "state": RequestState.FAILED.value,
-            "finished_at": Now(),
-            "error": f"given up after {lease.tries} tries: {text}",
-        }
-        if given_up
-        else {
-            "state": RequestState.PENDING.value,
-            "due_at": Now() + limits.RETRY_AFTER * lease.tries,
-            "sent_at": None,
-            "error": text,
-        }
-    )
-    with transaction.atomic():
-        try:
-            held = lease.row()
-        except LeaseLost:
-            return
-        held.update(lease_owner="", lease_until=None, **outcome)

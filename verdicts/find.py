@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db import models
-from django.db.models import Count, F, Max, Min, Prefetch, Q, Sum
+from django.db.models import Count, Max, Min, Prefetch, Q, Sum
 from django.db.models.expressions import Combinable
 
 from rules.words import State
-from verdicts.choices import OPEN_STATES, RequestState
 
 if TYPE_CHECKING:
     from verdicts.models import Attempt, AttributionRequest, Node, UnrecognisedLine, Verdict
@@ -107,22 +106,3 @@ class UnrecognisedQuerySet(models.QuerySet["UnrecognisedLine"]):
             last=Max("verdict__happened_at"),
             rulesets=ArrayAgg("verdict__ruleset__digest", distinct=True),
         )
-
-
-class RequestQuerySet(models.QuerySet["AttributionRequest"]):
-    """The queue of record."""
-
-    def open(self) -> "RequestQuerySet":
-        """Those that still owe a verdict."""
-        return self.filter(state__in=[state.value for state in OPEN_STATES])
-
-    def takeable(self, now: Moment) -> "RequestQuerySet":
-        """Those that a worker may take: due and nobody's, or held by a lease that ran out."""
-        return self.filter(
-            Q(state=RequestState.PENDING.value, due_at__lte=now)
-            | Q(state=RequestState.RUNNING.value, lease_until__lte=now)
-        )
-
-    def unheard(self, now: Moment, resend_before: Moment) -> "RequestQuerySet":
-        """Those that may be taken and whose last wake-up was not heard: never sent, or sent before `resend_before`."""
-        return self.takeable(now).filter(Q(sent_at__isnull=True) | Q(sent_at__lte=resend_before)).order_by(F("due_at"))

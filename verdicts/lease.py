@@ -1,9 +1,14 @@
-"""A worker's hold on an attribution request, kept alive while it works."""
+"""A worker's hold on a row of work, kept alive while it works."""
 
 import logging
+import os
+import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db import DatabaseError, connections, transaction
@@ -11,54 +16,98 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from verdicts import limits
-from verdicts.choices import Mode, RequestState
-from verdicts.find import RequestQuerySet
-from verdicts.models import AttributionRequest
+from verdicts.choices import RequestState
+from verdicts.models.leased import Leased
+from verdicts.owed import OwedQuerySet
+from verdicts.storable import storable_text
 
 log = logging.getLogger(__name__)
 
+R = TypeVar("R", bound=Leased)
+
 
 class LeaseLost(RuntimeError):
-    """The request was taken over by another worker."""
+    """The row was taken over by another worker."""
+
+
+def worker_name() -> str:
+    """Who holds a lease, for people who look at the row."""
+    return f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident() % 10_000}"[:255]
 
 
 @dataclass(frozen=True)
-class Lease:
-    """A hold on a request: valid while the row is running and its fence is still this one."""
+class Lease(Generic[R]):
+    """A hold on a row as it was when it was taken: valid while it is running and its fence is still this one."""
 
-    request: UUID
-    attempt: UUID
-    mode: Mode
-    fence: int
-    tries: int
+    row: R
 
-    def row(self) -> RequestQuerySet:
-        """The request's row, locked until the transaction ends. Raises LeaseLost."""
+    def locked(self) -> "OwedQuerySet[R]":
+        """The row as a queryset, locked until the transaction ends. Raises LeaseLost."""
         mine = self._mine()
         if not mine.select_for_update(of=("self",)).exists():
-            raise LeaseLost(str(self.request))
+            raise LeaseLost(str(self.row.pk))
         return mine
 
-    def renew(self) -> bool:
-        """Hold it for another while; False if it is lost."""
-        return bool(self._mine().update(lease_until=Now() + limits.LEASE))
+    def renew(self, **progress: Any) -> bool:
+        """Hold it for another while, and say how far the work is; False if it is lost."""
+        return bool(self._mine().update(lease_until=Now() + limits.LEASE, **progress))
 
-    def _mine(self) -> RequestQuerySet:
-        return AttributionRequest.objects.filter(pk=self.request, state=RequestState.RUNNING.value, fence=self.fence)
+    def release(self, state: RequestState, **said: Any) -> None:
+        """End the hold, with the row in its new state. The caller has locked it."""
+        final = state in (RequestState.DONE, RequestState.FAILED)
+        said |= {"finished_at": Now()} if final else {"sent_at": None}
+        self._mine().update(state=state.value, lease_owner="", lease_until=None, **said)
+
+    def give_back(self, error: Exception, *, retry_after: timedelta = limits.RETRY_AFTER) -> None:
+        """Note why a try failed and let it be tried again later, or leave it as failed for a person to see."""
+        text = storable_text(f"{type(error).__name__}: {error}"[:2000])
+        tries = self.row.tries
+        with transaction.atomic():
+            try:
+                self.locked()
+            except LeaseLost:
+                return
+            if tries >= limits.MAX_TRIES:
+                self.release(RequestState.FAILED, error=f"given up after {tries} tries: {text}")
+            else:
+                self.release(RequestState.PENDING, error=text, due_at=Now() + retry_after * tries)
+
+    def _mine(self) -> "OwedQuerySet[R]":
+        rows: OwedQuerySet[R] = type(self.row).objects  # type: ignore[attr-defined]
+        return rows.filter(pk=self.row.pk, state=RequestState.RUNNING.value, fence=self.row.fence)
 
 
-@transaction.atomic
-def take(request_id: UUID, owner: str) -> Lease | None:
-    """Take a request that is due and nobody's; None if there is nothing to take, or if it was tried too often."""
-    row = (
-        AttributionRequest.objects.takeable(Now())
-        .select_for_update(skip_locked=True, of=("self",))
-        .filter(pk=request_id)
-        .first()
-    )
+def take(model: type[R], pk: UUID, owner: str = "") -> Lease[R] | None:
+    """Take a row that is due and nobody's; None if there is nothing to take, or if it was tried too often."""
+    rows: OwedQuerySet[R] = model.objects  # type: ignore[attr-defined]
+    with transaction.atomic():
+        return _hold(rows.takeable(Now()).filter(pk=pk), owner)
+
+
+def take_next(model: type[R], owner: str = "") -> Lease[R] | None:
+    """Take the row whose turn it is; None if there is nothing to take.
+
+    Clusters take turns: the one with the fewest rows being worked on comes first, and within it the row whose
+    turn came first. Two workers that look at once may both pick the same cluster; neither picks the other's row.
+    """
+    rows: OwedQuerySet[R] = model.objects  # type: ignore[attr-defined]
+    waiting = rows.clusters(Now())
+    if len(waiting) > 1:
+        busy = rows.busy(Now())
+        waiting.sort(key=lambda cluster: (busy.get(cluster, 0), str(cluster)))
+    for cluster in waiting:
+        with transaction.atomic():
+            turn = rows.takeable(Now()).filter(cluster=cluster).order_by("turn_at")
+            if lease := _hold(turn, owner):
+                return lease
+    return None
+
+
+def _hold(rows: "OwedQuerySet[R]", owner: str) -> Lease[R] | None:
+    row = rows.select_for_update(skip_locked=True, of=("self",)).first()
     if row is None:
         return None
-    mine = AttributionRequest.objects.filter(pk=row.pk)
+    mine = type(row).objects.filter(pk=row.pk)  # type: ignore[attr-defined]
     if row.tries >= limits.MAX_TRIES:
         left = row.error or "each worker that took it ended before it was done"
         mine.update(
@@ -69,14 +118,16 @@ def take(request_id: UUID, owner: str) -> Lease | None:
             finished_at=Now(),
         )
         return None
+    row.state, row.lease_owner = RequestState.RUNNING.value, owner or worker_name()
+    row.fence, row.tries = row.fence + 1, row.tries + 1
     mine.update(
-        state=RequestState.RUNNING.value,
-        lease_owner=owner,
+        state=row.state,
+        lease_owner=row.lease_owner,
         lease_until=Now() + limits.LEASE,
         fence=F("fence") + 1,
         tries=F("tries") + 1,
     )
-    return Lease(row.pk, row.attempt_id, Mode(row.mode), row.fence + 1, row.tries + 1)
+    return Lease(row)
 
 
 class Kept:
@@ -86,12 +137,12 @@ class Kept:
     ends the renewing: the fence keeps the loser from writing.
     """
 
-    def __init__(self, lease: Lease) -> None:
-        self._lease = lease
+    def __init__(self, lease: Lease[Any], progress: Callable[[], dict[str, Any]] = dict) -> None:
+        self._lease, self._progress = lease, progress
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name=f"lease-{lease.request}", daemon=True)
+        self._thread = threading.Thread(target=self._renew, name=f"lease-{lease.row.pk}", daemon=True)
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> Lease[Any]:
         self._thread.start()
         return self._lease
 
@@ -108,12 +159,12 @@ class Kept:
         try:
             while not self._done.wait(limits.RENEW_EVERY.total_seconds()):
                 try:
-                    if not self._lease.renew():
+                    if not self._lease.renew(**self._progress()):
                         return
                 except DatabaseError as error:
                     log.warning(
-                        "lease of request %s not renewed: %s",
-                        self._lease.request,
+                        "lease of %s not renewed: %s",
+                        self._lease.row.pk,
                         error,
                     )
                     connections.close_all()

@@ -14,6 +14,10 @@ MAX_TRIES = 5
 RETRY_AFTER = timedelta(seconds=5)
 #: A wake-up that nobody acted on for this long is sent again.
 RESEND_AFTER = timedelta(seconds=20)
+#: How long one task works off rows before its worker process looks for other tasks, in seconds.
+WORK_SECONDS = 20.0
+#: For each open row of its workload, up to so many, a new row lets others go first for so long.
+CROWD_STEP, MAX_CROWD = timedelta(seconds=1), 600
 #: How many requests one sweep wakes.
 SWEEP_SIZE = 200
 #: How long an API call may wait for a verdict at most, in seconds.

@@ -25,7 +25,7 @@ from rules.case import join_reports
 from rules.observation import MAX_BODY
 from rules.observation import Observation as GivenObservation
 from rules.redact import redact
-from rules.words import Domain, Source
+from rules.words import Domain, ReportStatus, Source
 from verdicts import limits, permissions
 from verdicts.choices import Label, Mode
 from verdicts.conclude import request_attribution
@@ -187,6 +187,40 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
         if changed:
             _evidence_changed(attempt)
     return len(changed)
+
+
+def store_collected(attempt: Attempt, given: Sequence[GivenObservation], report: GivenReport) -> None:
+    """Store what one collector obtained of its source, in place of what it had obtained before.
+
+    The caller holds the attempt's lock. A later round that obtained nothing, for the source could not be asked,
+    takes nothing away: then the earlier report stands.
+    """
+    report = _stored_form(report)
+    before = attempt.reports.filter(source=report.source.value, collector=report.collector).first()
+    if before is not None and report.status is ReportStatus.ERROR and before.status != ReportStatus.ERROR:
+        return
+    shown = window_of(attempt.body)
+    rows = {row.digest: row for row in (_observation_row(attempt.pk, item, shown) for item in given)}
+    mine = attempt.observations.filter(source=report.source.value, collector=report.collector)
+    held = set(mine.values_list("digest", flat=True)) if before is not None else set()
+    gone, new = held - set(rows), [row for digest, row in rows.items() if digest not in held]
+    if gone:
+        mine.filter(digest__in=gone).delete()
+    fitting, refused = _that_fit(attempt, new)
+    Observation.objects.bulk_create(fitting, batch_size=2000, ignore_conflicts=True)
+    for source, number in refused.items():
+        attempt.cut[source] = attempt.cut.get(source, 0) + number
+    body = _report_body(report)
+    CollectorReport.objects.update_or_create(
+        attempt=attempt,
+        source=report.source.value,
+        collector=report.collector,
+        defaults={"status": body["status"], "body": body, "received_at": Now()},
+    )
+    if refused:
+        attempt.save(update_fields=["cut"])
+    if fitting or gone or before is None or _timeless(before.body) != _timeless(body):
+        _evidence_changed(attempt)
 
 
 def _report_body(report: GivenReport) -> dict[str, Any]:

@@ -1,13 +1,13 @@
-"""What Celery runs. A task takes ids, calls one service and may run twice."""
+"""What Celery runs. A task names no row: the database says whose turn it is. Every task may run twice."""
 
 from typing import Any
-from uuid import UUID
 
 from celery import shared_task
 from celery.signals import worker_init
 from django.conf import settings
 
-from verdicts import conclude, drift, waking
+from verdicts import conclude, discover, drift, gather, waking
+from verdicts.models import AttributionRequest, CollectionTask, Discovery
 
 
 @worker_init.connect
@@ -16,10 +16,22 @@ def load_rules(**_: Any) -> None:
     conclude.current_ruleset()
 
 
-@shared_task(name=waking.TASK, acks_late=True, reject_on_worker_lost=True, ignore_result=True)
-def attribute(request_id: str) -> None:
-    """Work off one attribution request."""
-    conclude.attribute_now(UUID(request_id))
+@shared_task(name=waking.TASKS[Discovery], acks_late=True, reject_on_worker_lost=True, ignore_result=True)
+def look_for_attempts() -> None:
+    """Ask schedulers what runs and what ended."""
+    discover.work()
+
+
+@shared_task(name=waking.TASKS[CollectionTask], acks_late=True, reject_on_worker_lost=True, ignore_result=True)
+def collect() -> None:
+    """Ask sources for the evidence of attempts."""
+    gather.work()
+
+
+@shared_task(name=waking.TASKS[AttributionRequest], acks_late=True, reject_on_worker_lost=True, ignore_result=True)
+def attribute() -> None:
+    """Work off attribution requests."""
+    conclude.work()
 
 
 @shared_task(name="verdicts.drift", ignore_result=True)
@@ -30,5 +42,7 @@ def look_for_drift() -> None:
 
 @shared_task(name="verdicts.sweep", ignore_result=True, expires=30)
 def sweep() -> None:
-    """Wake workers for the requests that nobody took."""
+    """Wake workers for what nobody took, and end collections whose time is up."""
+    discover.ensure()
+    gather.sweep()
     conclude.sweep()

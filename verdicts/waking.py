@@ -10,36 +10,55 @@ from uuid import UUID
 
 from celery import Celery, current_app
 from django.db.models.functions import Now
-from kombu import Connection
+from kombu import Connection, pools
 from kombu.exceptions import OperationalError as BrokerError
 
-from verdicts.models import AttributionRequest
+from verdicts.models import AttributionRequest, CollectionTask, Discovery
+from verdicts.models.leased import Leased
 
 log = logging.getLogger(__name__)
 
-TASK = "verdicts.attribute"
+#: The task that works off the rows of each table. A message names no row: whose turn it is says the database.
+TASKS: dict[type[Leased], str] = {
+    AttributionRequest: "verdicts.attribute",
+    CollectionTask: "verdicts.collect",
+    Discovery: "verdicts.discover",
+}
+#: Waiting for systems of a cluster must not keep attributions waiting: a worker of its own reads this queue.
+QUEUES: dict[type[Leased], str] = {CollectionTask: "inquest-collect", Discovery: "inquest-collect"}
 #: Seconds that a broker may take. One that is down or hangs must not hold up an ingest.
 PATIENCE = 2.0
 #: What an address raises that names no broker, a port that is none, or a transport that is not installed.
 WRONG_ADDRESS = (KeyError, ValueError, ImportError)
 
 
-def wake(requests: Sequence[UUID]) -> int:
-    """Send a wake-up for each request and say how many were sent.
+def wake(rows: Sequence[UUID], model: type[Leased] = AttributionRequest) -> int:
+    """Send a wake-up for each row and say how many were sent.
 
     A broker that is not reached is logged, not raised.
     """
     sent: list[UUID] = []
-    try:
-        with _connection(current_app) as connection:
-            for request in requests:
-                current_app.send_task(TASK, args=[str(request)], connection=connection, retry=False)
-                sent.append(request)
-    except (BrokerError, OSError, *WRONG_ADDRESS) as error:
-        log.warning("broker not reached, %d requests wait for the sweep: %s", len(requests) - len(sent), error)
+    for retry in (True, False):
+        try:
+            _send(rows, model, sent)
+            break
+        except (BrokerError, OSError, *WRONG_ADDRESS) as error:
+            # A connection of the pool may be from before a restart of the broker: the next one is new.
+            pools.reset()
+            if not retry:
+                log.warning("broker not reached, %d rows wait for the sweep: %s", len(rows) - len(sent), error)
     if sent:
-        AttributionRequest.objects.filter(pk__in=sent).update(sent_at=Now())
+        model.objects.filter(pk__in=sent).update(sent_at=Now())  # type: ignore[attr-defined]
     return len(sent)
+
+
+def _send(rows: Sequence[UUID], model: type[Leased], sent: list[UUID]) -> None:
+    """Send what is not sent yet; each that was goes into `sent`."""
+    route = {"queue": QUEUES[model]} if model in QUEUES else {}
+    with pools.producers[_connection(current_app)].acquire(block=True, timeout=PATIENCE) as producer:
+        for row in rows[len(sent) :]:
+            current_app.send_task(TASKS[model], producer=producer, retry=False, **route)
+            sent.append(row)
 
 
 def _connection(app: Celery) -> Connection:

@@ -153,18 +153,18 @@ def test_a_worker_that_outlived_its_lease_writes_nothing(engine: Any) -> None:
 
 def test_what_a_dead_worker_held_is_offered_again(engine: Any, sent: list[str]) -> None:
     request = _asked()
-    assert lease.take(request.pk, "dead:1") is not None
+    assert lease.take(AttributionRequest, request.pk, "dead:1") is not None
     assert conclude.attribute_now(request.pk) is None
     assert conclude.sweep() == 0
     AttributionRequest.objects.update(lease_until=Now() - timedelta(seconds=1), sent_at=Now() - timedelta(minutes=1))
     sent.clear()
     assert conclude.sweep() == 1
-    assert sent == [str(request.pk)]
+    assert sent == ["verdicts.attribute"]
     assert conclude.attribute_now(request.pk) is not None
 
 
 def test_a_lease_is_renewed_while_its_holder_lives(engine: Any) -> None:
-    held = lease.take(_asked().pk, "me")
+    held = lease.take(AttributionRequest, _asked().pk, "me")
     assert held is not None
     AttributionRequest.objects.update(lease_until=Now() + timedelta(milliseconds=1))
     assert held.renew()
@@ -197,7 +197,7 @@ def test_an_error_is_noted_tried_again_and_given_up_in_the_end(engine: Any) -> N
 def test_a_request_that_kills_every_worker_is_given_up(engine: Any) -> None:
     request = _asked()
     for _ in range(limits.MAX_TRIES):
-        assert lease.take(request.pk, "dies") is not None
+        assert lease.take(AttributionRequest, request.pk, "dies") is not None
         AttributionRequest.objects.update(lease_until=Now() - timedelta(seconds=1))
     assert conclude.attribute_now(request.pk) is None
     request.refresh_from_db()
@@ -229,10 +229,10 @@ def test_a_broker_that_is_down_does_not_fail_the_asking(
         request = _asked()
     request.refresh_from_db()
     assert (request.state, request.sent_at) == (RequestState.PENDING, None)
-    woken: list[Any] = []
-    monkeypatch.setattr(waking.current_app, "send_task", lambda _name, args, **_more: woken.append(args))
+    woken: list[str] = []
+    monkeypatch.setattr(waking.current_app, "send_task", lambda name, **_more: woken.append(name))
     assert conclude.sweep() == 1
-    assert woken == [[str(request.pk)]]
+    assert woken == ["verdicts.attribute"]
 
 
 def test_a_worker_is_woken_after_the_commit_only(
@@ -241,7 +241,10 @@ def test_a_worker_is_woken_after_the_commit_only(
     with django_capture_on_commit_callbacks(execute=True):
         request = _asked()
         assert sent == []
-    assert sent == [str(request.pk)]
+    assert sent == ["verdicts.attribute"]
+    assert request.sent_at is None
+    request.refresh_from_db()
+    assert request.sent_at is not None
 
 
 def test_a_fast_request_is_answered_without_workers(engine: Any) -> None:

@@ -49,6 +49,11 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     #: Kinds of evidence that this system can give; others are refused when the file is read.
     gives: ClassVar[frozenset[Source]] = frozenset(Source)
 
+    @property
+    def kind(self) -> str:
+        """The word that stands for this system in the file."""
+        return str(self.__struct_config__.tag)
+
     def check(self) -> None:
         """What the types cannot: patterns, label names, files that must be there. Raises ValueError naming the key."""
 

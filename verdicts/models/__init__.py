@@ -1,6 +1,7 @@
 """Rows and constraints of the verdict store. No verbs: `record.py` writes, `find.py` reads."""
 
 from verdicts.models.attempts import Attempt, Batch, Cluster, CollectorReport, Node, Observation, Workload
+from verdicts.models.collection import Collection, CollectionTask, Discovery, SourceState
 from verdicts.models.judgements import Finding, Review, RulesetVersion, UnrecognisedLine, Verdict
 from verdicts.models.listing import ListRow
 from verdicts.models.talk import Comment, Mention
@@ -12,8 +13,11 @@ __all__ = [
     "AttributionRequest",
     "Batch",
     "Cluster",
+    "Collection",
+    "CollectionTask",
     "CollectorReport",
     "Comment",
+    "Discovery",
     "DriftCheck",
     "Finding",
     "ListRow",
@@ -24,6 +28,7 @@ __all__ = [
     "Review",
     "RulesetVersion",
     "SavedView",
+    "SourceState",
     "UnrecognisedLine",
     "Verdict",
     "Workload",

@@ -102,6 +102,9 @@ class Attempt(models.Model):
     body = models.JSONField()
     generation = models.PositiveBigIntegerField(default=0)
     cut = models.JSONField(default=dict, blank=True)
+    missing_since = models.DateTimeField(
+        null=True, blank=True, help_text="Since when the scheduler lists it no more, while nobody says how it ended."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     objects = AttemptQuerySet.as_manager()
@@ -127,6 +130,7 @@ class Attempt(models.Model):
         indexes = [
             models.Index(F("ended_at").desc(nulls_first=True), "created_at", name="attempt_ended"),
             models.Index(fields=["job_id"], name="attempt_job_id"),
+            models.Index(fields=["cluster", "scheduler"], name="attempt_going_on", condition=Q(ended_at__isnull=True)),
         ]
 
     def __str__(self) -> str:

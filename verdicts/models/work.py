@@ -8,10 +8,11 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from verdicts.choices import Mode, RequestState
-from verdicts.find import RequestQuerySet
 from verdicts.models.attempts import Attempt
 from verdicts.models.checks import OPEN, closed
 from verdicts.models.judgements import Verdict
+from verdicts.models.leased import RUNNING_HAS_LEASE, Leased
+from verdicts.owed import OwedQuerySet
 
 
 class DriftCheck(models.Model):
@@ -35,17 +36,11 @@ class DriftCheck(models.Model):
         return f"{self.days} days until {self.until:%Y-%m-%d}"
 
 
-class AttributionRequest(models.Model):
-    """The queue of record: a row says what is owed, a Celery message only wakes a worker.
+class AttributionRequest(Leased):
+    """The queue of record: a row says what is owed, a Celery message only wakes a worker."""
 
-    A worker holds a row for the time of its lease. `fence` rises with each taking, so that a worker
-    that outlived its lease cannot finish what another one took over.
-    """
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="requests")
     mode = models.CharField(max_length=8)
-    state = models.CharField(max_length=16, default=RequestState.PENDING.value)
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,
@@ -53,15 +48,7 @@ class AttributionRequest(models.Model):
         on_delete=models.SET_NULL,
         related_name="+",
     )
-    created_at = models.DateTimeField(db_default=Now(), editable=False)
-    due_at = models.DateTimeField(db_default=Now())
-    sent_at = models.DateTimeField(null=True, blank=True)
     deadline = models.DateTimeField(null=True, blank=True)
-    lease_owner = models.CharField(max_length=255, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
-    fence = models.PositiveBigIntegerField(default=0)
-    tries = models.PositiveIntegerField(default=0)
-    error = models.TextField(blank=True)
     generation = models.PositiveBigIntegerField(null=True, blank=True, help_text="The evidence that it answered for.")
     verdict = models.ForeignKey(
         Verdict,
@@ -70,9 +57,8 @@ class AttributionRequest(models.Model):
         on_delete=models.CASCADE,
         related_name="requests",
     )
-    finished_at = models.DateTimeField(null=True, blank=True)
 
-    objects = RequestQuerySet.as_manager()
+    objects = OwedQuerySet["AttributionRequest"].as_manager()
 
     class Meta:
         ordering = ["-created_at", "id"]
@@ -83,10 +69,7 @@ class AttributionRequest(models.Model):
                 condition=OPEN,
                 name="request_one_open",
             ),
-            models.CheckConstraint(
-                name="request_running_has_lease",
-                condition=~Q(state=RequestState.RUNNING.value) | Q(lease_until__isnull=False) & ~Q(lease_owner=""),
-            ),
+            models.CheckConstraint(name="request_running_has_lease", condition=RUNNING_HAS_LEASE),
             models.CheckConstraint(
                 name="request_done_has_verdict",
                 condition=~Q(state=RequestState.DONE.value) | Q(verdict__isnull=False, finished_at__isnull=False),
@@ -96,6 +79,7 @@ class AttributionRequest(models.Model):
         ]
         indexes = [
             models.Index(fields=["due_at"], name="request_open_due", condition=OPEN),
+            models.Index(fields=["cluster", "turn_at"], name="request_turn", condition=OPEN),
         ]
 
     def __str__(self) -> str:

@@ -1,0 +1,173 @@
+"""The writers of what discovery finds: attempts, those that ended, and those that vanished."""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+import msgspec
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from rules.attempt import Attempt as GivenAttempt
+from rules.attempt import InputError
+from verdicts import gather, limits, record
+from verdicts.choices import RequestState
+from verdicts.clusters import cluster_row, current_clusters
+from verdicts.collectors.ask import Budget, SourceError
+from verdicts.collectors.config import ClusterSettings
+from verdicts.collectors.source import Found
+from verdicts.evidence import given_attempt
+from verdicts.lease import Kept, Lease, LeaseLost, take_next
+from verdicts.models import Attempt, Discovery
+from verdicts.storable import moment, storable, storable_text
+from verdicts.waking import wake
+
+log = logging.getLogger(__name__)
+
+#: After failed looks the pause doubles, up to this.
+LONGEST_PAUSE = timedelta(minutes=5)
+#: What is written as the state of an attempt that the scheduler no longer lists, and why.
+VANISHED = "UNKNOWN"
+WHY_VANISHED = "the scheduler no longer lists it, and its accounting does not say how it ended"
+MAX_NOTES = 20
+
+
+def ensure() -> int:
+    """Make the rows of the configured discoveries, and wake workers for those that are due."""
+    for cluster in current_clusters().cluster:
+        for discovery in cluster.discovery:
+            Discovery.objects.get_or_create(cluster=cluster_row(cluster.name), name=discovery.name)
+    unheard = Discovery.objects.unheard(Now(), Now() - limits.RESEND_AFTER)
+    ids = list(unheard.values_list("pk", flat=True)[: limits.SWEEP_SIZE])
+    return wake(ids, Discovery) if ids else 0
+
+
+def work() -> int:
+    """Take the looks that are due, each in its turn, until none is left or it is time to let the worker go on."""
+    end, done = time.monotonic() + limits.WORK_SECONDS, 0
+    while time.monotonic() < end and (lease := take_next(Discovery)) is not None:
+        done += 1
+        try:
+            _look(lease)
+        except LeaseLost:
+            log.warning("discovery %s was taken over meanwhile", lease.row.name)
+    return done
+
+
+def _look(lease: Lease[Discovery]) -> None:
+    """Look once, store what was found, and say when to look again. Raises LeaseLost."""
+    row = lease.row
+    cluster = current_clusters().named(row.cluster.name if row.cluster else "")
+    discovery = next((one for one in cluster.discovery if one.name == row.name), None) if cluster else None
+    if cluster is None or discovery is None:
+        with transaction.atomic():
+            lease.locked()
+            lease.release(RequestState.FAILED, error="it is no longer in the clusters file")
+        return
+    budget = Budget.of(seconds=discovery.seconds, megabytes=1024)
+    try:
+        with Kept(lease):
+            found = discovery.discover(row.cursor, timezone.now(), budget)
+            notes = [*found.notes, *store(cluster, found.attempts)]
+            notes += vanished(cluster, found)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        said = str(error) if isinstance(error, SourceError) else f"a fault of Inquest: {type(error).__name__}: {error}"
+        log.warning(
+            "discovery %s of %s failed: %s", row.name, cluster.name, said, exc_info=not isinstance(error, SourceError)
+        )
+        pause = min(timedelta(seconds=discovery.every) * 2 ** min(row.failures, 10), LONGEST_PAUSE)
+        _again(lease, pause, started_at=Now(), failures=row.failures + 1, error=storable_text(said)[:4000])
+        return
+    _again(
+        lease,
+        timedelta(seconds=discovery.every),
+        started_at=Now(),
+        succeeded_at=Now(),
+        failures=0,
+        error="",
+        cursor=storable(found.cursor),
+        notes=[storable_text(note)[:1000] for note in notes[:MAX_NOTES]],
+        found=len(found.attempts),
+    )
+
+
+def _again(lease: Lease[Discovery], pause: timedelta, **said: object) -> None:
+    with transaction.atomic():
+        lease.locked()
+        due = Now() + pause
+        lease.release(RequestState.PENDING, due_at=due, turn_at=due, tries=0, **said)
+
+
+def store(cluster: ClusterSettings, given: Iterable[GivenAttempt]) -> list[str]:
+    """Store what is new of the attempts, and have those that are over looked at. Says what could not be stored.
+
+    An attempt that is stored and one that has ended begin in one transaction: whoever is killed in between
+    leaves nothing half done, and the next look tells of it again.
+    """
+    notes: list[str] = []
+    for attempt in _news(cluster, list(given)):
+        try:
+            with transaction.atomic():
+                row, _ = record.record_attempt(attempt)
+                if row.missing_since is not None:
+                    Attempt.objects.filter(pk=row.pk).update(missing_since=None)
+                if attempt.end:
+                    gather.ended(row, cluster)
+        except InputError as error:
+            notes.append(f"job {attempt.job_id}: {error}")
+    return notes
+
+
+def _news(cluster: ClusterSettings, given: list[GivenAttempt]) -> Iterator[GivenAttempt]:
+    """Those that say something that the store does not have; one query for many."""
+    size = 1000
+    for start in range(0, len(given), size):
+        some = [_named(attempt, cluster.name) for attempt in given[start : start + size]]
+        known = {
+            (job, submit, restart): body
+            for job, submit, restart, body in Attempt.objects.filter(
+                cluster=cluster_row(cluster.name), job_id__in={attempt.job_id for attempt in some}
+            ).values_list("job_id", "submit_time", "restart_count", "body")
+        }
+        for attempt in some:
+            key = (attempt.job_id, moment(attempt.submit_time, attempt.utc_offset), attempt.restart_count)
+            body = known.get(key)
+            if body is None or body | storable(attempt.described()) != body:
+                yield attempt
+
+
+def vanished(cluster: ClusterSettings, found: Found) -> list[str]:
+    """Note which attempts the scheduler lists no more, and give up those that stayed away without a word.
+
+    Silence is unknown, never gone: nothing is concluded where the scheduler could not be asked, and
+    what it says later of an attempt replaces this.
+    """
+    if found.listed is None:
+        return []
+    told = {attempt.job_id for attempt in found.attempts} | found.listed
+    going_on = Attempt.objects.filter(cluster=cluster_row(cluster.name), ended_at__isnull=True).exclude(scheduler="")
+    back = going_on.filter(missing_since__isnull=False, job_id__in=told)
+    back.update(missing_since=None)
+    away = going_on.exclude(job_id__in=told)
+    away.filter(missing_since__isnull=True).update(missing_since=Now())
+    late = away.filter(missing_since__lte=Now() - timedelta(seconds=cluster.vanish_after))
+    notes = []
+    for pk in list(late.values_list("pk", flat=True)[:1000]):
+        with transaction.atomic():
+            row = Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=pk)
+            if row.ended_at is not None or row.missing_since is None:
+                continue
+            end = row.missing_since.isoformat()
+            given = msgspec.structs.replace(given_attempt(row), state=VANISHED, reason=WHY_VANISHED, end=end)
+            notes.append(f"job {row.job_id}: {WHY_VANISHED}")
+            row, _ = record.record_attempt(given)
+            gather.ended(row, cluster)
+    return notes
+
+
+def _named(attempt: GivenAttempt, cluster: str) -> GivenAttempt:
+    return msgspec.structs.replace(attempt, cluster=cluster)

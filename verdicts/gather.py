@@ -1,0 +1,362 @@
+"""The writers of collections: what is asked of a cluster's sources for an attempt, and what came.
+
+A collection is a round over all sources, each of them a row of work. Workers take the rows in turn and store what
+they obtained. Whoever finishes the last row ends the round and asks for the verdict; at the deadline the sweep
+does, and what did not answer by then is said so in its report.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import F, Max, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from rules.attempt import CollectorReport
+from rules.observation import Observation
+from rules.terminal import scheduler_state
+from rules.words import ReportStatus, Source, State
+from verdicts import limits, record, sources
+from verdicts.choices import CollectionReason, Mode, RequestState, Scheduler
+from verdicts.clusters import current_clusters
+from verdicts.collectors.ask import Ask, Budget, SourceError, Unreachable
+from verdicts.collectors.config import ClusterSettings
+from verdicts.collectors.sink import Sink
+from verdicts.collectors.source import SourceSettings
+from verdicts.conclude import current_ruleset, request_attribution
+from verdicts.evidence import given_attempt
+from verdicts.lease import Kept, Lease, LeaseLost, take_next
+from verdicts.models import Attempt, AttributionRequest, Collection, CollectionTask
+from verdicts.waking import wake
+
+log = logging.getLogger(__name__)
+
+#: How long after a round what could not be had is asked for once more.
+AGAIN_AFTER = (timedelta(minutes=1), timedelta(minutes=10), timedelta(hours=1))
+#: An attempt without a start or an end is looked for so long before its end or after its start.
+UNKNOWN_LENGTH = timedelta(hours=24)
+#: What happened after an attempt's end is still about it for so long.
+TRAIL = timedelta(minutes=2)
+#: Sources that only one kind of scheduler has.
+ONLY = {Source.SCHEDULER: Scheduler.SLURM, Source.KUBERNETES: Scheduler.KUBERNETES}
+
+
+class NotConfigured(LookupError):
+    """The attempt's cluster has no sources in the clusters file; the message says so."""
+
+
+def begin(
+    attempt: Attempt,
+    cluster: ClusterSettings,
+    reason: CollectionReason,
+    *,
+    by: User | None = None,
+    only: Iterable[str] | None = None,
+    delay: timedelta = timedelta(),
+) -> Collection | None:
+    """Have an attempt's evidence collected; the open round is the answer if there is one.
+
+    The caller holds the attempt's lock. `only` names the sources to ask. Where there is none to ask, the verdict is
+    asked for at once and the answer is None.
+    """
+    standing = attempt.collections.filter(finished_at__isnull=True).first()
+    if standing is not None:
+        return standing
+    chosen = [
+        source
+        for source in cluster.source
+        if (only is None or source.name in only) and _applies(source, attempt.scheduler)
+    ]
+    if not chosen:
+        request_attribution(attempt.pk, Mode.SLOW, by=by)
+        return None
+    due = timezone.now() + delay
+    last = attempt.collections.aggregate(last=Max("round"))["last"] or 0
+    collection = Collection.objects.create(
+        attempt=attempt, round=last + 1, reason=reason.value, requested_by=by, due_at=due
+    )
+    turn = due if by else due + _crowd(attempt)
+    tasks = CollectionTask.objects.bulk_create(
+        CollectionTask(
+            collection=collection,
+            cluster_id=attempt.cluster_id,
+            name=source.name,
+            kind=source.kind,
+            source=source.source.value,
+            due_at=due,
+            turn_at=turn,
+        )
+        for source in chosen
+    )
+    if not delay:
+        transaction.on_commit(lambda: wake([task.pk for task in tasks], CollectionTask))
+    return collection
+
+
+@transaction.atomic
+def ask(attempt_id: UUID, *, by: User | None = None) -> Collection:
+    """Collect an attempt's evidence because someone asks. Raises Attempt.DoesNotExist, NotConfigured."""
+    attempt = Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=attempt_id)
+    cluster = current_clusters().named(attempt.cluster.name)
+    if cluster is None or not cluster.source:
+        raise NotConfigured(f"no sources are configured for the cluster {attempt.cluster.name!r}")
+    collection = begin(attempt, cluster, CollectionReason.ASKED, by=by)
+    if collection is None:
+        raise NotConfigured(f"none of the sources of {attempt.cluster.name!r} is for a job of {attempt.scheduler}")
+    return collection
+
+
+def ended(attempt: Attempt, cluster: ClusterSettings) -> None:
+    """Have an attempt that is over looked at, once. The caller holds the attempt's lock."""
+    if attempt.collections.exists() or attempt.requests.exists():
+        return
+    if not cluster.successes and _succeeded(attempt):
+        for source in cluster.source:
+            if _applies(source, attempt.scheduler):
+                record.store_collected(attempt, [], _not_asked(source, "not asked: the attempt succeeded"))
+        request_attribution(attempt.pk, Mode.SLOW)
+        return
+    since_end = timezone.now() - attempt.ended_at if attempt.ended_at else timedelta()
+    begin(
+        attempt,
+        cluster,
+        CollectionReason.ENDED,
+        delay=max(timedelta(seconds=cluster.settle) - since_end, timedelta()),
+    )
+
+
+def work() -> int:
+    """Work off sources, each in its turn, until none is left or it is time to let the worker look for other tasks."""
+    end, done = time.monotonic() + limits.WORK_SECONDS, 0
+    while time.monotonic() < end and (lease := take_next(CollectionTask)) is not None:
+        done += 1
+        try:
+            _collect(lease)
+        except LeaseLost:
+            log.warning("collection task %s was closed or taken over meanwhile; nothing was written", lease.row.pk)
+        except (OperationalError, InterfaceError):
+            # The database is away: the lease runs out and the sweep offers the row again.
+            raise
+        except Exception as error:
+            log.exception("collection task %s failed", lease.row.pk)
+            lease.give_back(error)
+    return done
+
+
+def sweep() -> int:
+    """Wake workers for sources that nobody took, give first verdicts, and end the rounds whose time is up."""
+    unheard = CollectionTask.objects.unheard(Now(), Now() - limits.RESEND_AFTER)
+    ids = list(unheard.values_list("pk", flat=True)[: limits.SWEEP_SIZE])
+    sent = wake(ids, CollectionTask) if ids else 0
+    going_on = Collection.objects.filter(finished_at__isnull=True)
+    for pk in going_on.filter(fast_at__lte=Now(), fast_asked_at__isnull=True).values_list("pk", flat=True):
+        _first_verdict(pk)
+    for pk in going_on.filter(deadline__lte=Now()).values_list("pk", flat=True):
+        _close(pk)
+    return sent
+
+
+def window(attempt: Attempt, lead: float, now: datetime) -> tuple[datetime, datetime]:
+    """From when to when an attempt's evidence is asked for, in UTC."""
+    end = attempt.ended_at or now
+    start = attempt.started_at or attempt.submit_time or end - UNKNOWN_LENGTH
+    begin_at = min(start, end) - timedelta(seconds=lead)
+    return begin_at.astimezone(UTC), min(end + TRAIL, max(now, end)).astimezone(UTC)
+
+
+def _applies(source: SourceSettings, scheduler: str) -> bool:
+    """Whether a source can have anything about a job of that scheduler."""
+    owner = ONLY.get(source.source)
+    return owner is None or not scheduler or scheduler in (owner, Scheduler.STATIC)
+
+
+def _succeeded(attempt: Attempt) -> bool:
+    return scheduler_state(attempt.state) is State.SUCCEEDED
+
+
+def _crowd(attempt: Attempt) -> timedelta:
+    """How long an attempt lets others go first: a little for each that its workload has in the queue already."""
+    if attempt.workload_id is None:
+        return timedelta()
+    open_ones = Collection.objects.filter(attempt__workload=attempt.workload_id, finished_at__isnull=True).order_by()
+    return limits.CROWD_STEP * open_ones[: limits.MAX_CROWD].count()
+
+
+def _collect(lease: Lease[CollectionTask]) -> None:
+    """Ask one source, and store what came. Raises LeaseLost."""
+    task = lease.row
+    collection = Collection.objects.select_related("attempt__cluster").get(pk=task.collection_id)
+    attempt = collection.attempt
+    cluster = current_clusters().named(attempt.cluster.name)
+    source = cluster.named(task.name) if cluster else None
+    if cluster is None or source is None:
+        report = CollectorReport(
+            source=Source(task.source),
+            status=ReportStatus.NOT_CONFIGURED,
+            reason="it is no longer in the clusters file",
+            collector=task.name,
+        )
+        _store(lease, [], report, again=False)
+        return
+    deadline = _start(collection, cluster)
+    left = (deadline - timezone.now()).total_seconds()
+    if (why := sources.left_alone(cluster.name, source)) or left <= 0:
+        _store(lease, [], _not_asked(source, why or "not asked: the round's time was up"), again=True)
+        return
+    sink = Sink(source.name, source.source, current_ruleset())
+    budget = Budget.of(seconds=min(source.seconds, left), megabytes=source.megabytes)
+    error: SourceError | None = None
+    with Kept(lease, lambda: {"read": sink.lines, "bytes": budget.taken}):
+        try:
+            source.collect(_asked(attempt, cluster, source, budget), sink)
+        except SourceError as said:
+            error = said
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as fault:
+            log.exception("collector %s of %s failed", source.name, cluster.name)
+            error = SourceError(f"the collector failed, which is a fault of Inquest: {type(fault).__name__}: {fault}")
+        observations, report = sink.close(error, empty=f"asked for {len(_asked_nodes(attempt))} nodes; nothing came")
+    unreachable = isinstance(error, Unreachable)
+    sources.noted(cluster.name, source, report, unreachable=unreachable)
+    report = sources.judged(cluster.name, source, report)
+    early = attempt.ended_at is not None and timezone.now() < attempt.ended_at + timedelta(seconds=source.lag)
+    _store(lease, observations, report, again=unreachable or early)
+
+
+def _start(collection: Collection, cluster: ClusterSettings) -> datetime:
+    """Start the round's clock with the first source that is asked; says when the round ends."""
+    if collection.deadline is not None:
+        return collection.deadline
+    now = timezone.now()
+    Collection.objects.filter(pk=collection.pk, started_at__isnull=True).update(
+        started_at=now,
+        fast_at=now + timedelta(seconds=cluster.fast_after),
+        deadline=now + timedelta(seconds=cluster.deadline),
+    )
+    deadline = Collection.objects.values_list("deadline", flat=True).get(pk=collection.pk)
+    assert deadline is not None
+    return deadline
+
+
+def _asked(attempt: Attempt, cluster: ClusterSettings, source: SourceSettings, budget: Budget) -> Ask:
+    begin_at, end = window(attempt, source.lead, timezone.now())
+    given = given_attempt(attempt)
+    return Ask(
+        cluster=cluster.name,
+        attempt=given,
+        begin=begin_at,
+        end=end,
+        nodes=tuple(given.nodes),
+        budget=budget,
+        ruleset=current_ruleset(),
+    )
+
+
+def _asked_nodes(attempt: Attempt) -> list[str]:
+    nodes: list[str] = attempt.body.get("nodes", [])
+    return nodes
+
+
+def _not_asked(source: SourceSettings, why: str) -> CollectorReport:
+    return CollectorReport(source=source.source, status=ReportStatus.ERROR, reason=why, collector=source.name)
+
+
+@transaction.atomic
+def _store(
+    lease: Lease[CollectionTask], observations: Sequence[Observation], report: CollectorReport, *, again: bool
+) -> None:
+    """Store what one source gave, end its row, and the round if it was the last. Raises LeaseLost."""
+    attempt = _locked_attempt(lease.row.collection_id)
+    lease.locked()
+    record.store_collected(attempt, observations, report)
+    lease.release(
+        RequestState.DONE,
+        status=report.status.value,
+        reason=report.reason,
+        read=report.read,
+        kept=report.kept,
+        bytes=report.bytes,
+        seconds=report.seconds,
+        again=again,
+        error="",
+    )
+    if not CollectionTask.objects.open().filter(collection=lease.row.collection_id).exists():
+        _end(attempt, lease.row.collection_id)
+
+
+def _locked_attempt(collection_id: UUID) -> Attempt:
+    return Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(collections__pk=collection_id)
+
+
+def _end(attempt: Attempt, collection_id: UUID) -> None:
+    """End a round: ask for the verdict, and for another round where something was late or could not be had."""
+    ended_now = Collection.objects.filter(pk=collection_id, finished_at__isnull=True).update(finished_at=Now())
+    if not ended_now:
+        return
+    # A first verdict that nobody has begun is not needed any more.
+    AttributionRequest.objects.filter(
+        attempt=attempt, mode=Mode.FAST.value, state=RequestState.PENDING.value, requested_by=None
+    ).delete()
+    request_attribution(attempt.pk, Mode.SLOW)
+    collection = Collection.objects.get(pk=collection_id)
+    names = list(collection.tasks.filter(again=True).values_list("name", flat=True))
+    cluster = current_clusters().named(attempt.cluster.name)
+    if not names or cluster is None or collection.round > len(AGAIN_AFTER):
+        return
+    lag = max((source.lag for source in cluster.source if source.name in names), default=0.0)
+    since_end = timezone.now() - attempt.ended_at if attempt.ended_at else timedelta()
+    unanswered = collection.tasks.filter(again=True, status=ReportStatus.ERROR.value).exists()
+    delay = AGAIN_AFTER[collection.round - 1] if unanswered else timedelta(seconds=lag) - since_end
+    begin(attempt, cluster, CollectionReason.AGAIN, only=names, delay=max(delay, timedelta(seconds=1)))
+
+
+@transaction.atomic
+def _first_verdict(collection_id: UUID) -> None:
+    """Ask for a verdict from what came so far, once."""
+    _locked_attempt(collection_id)
+    asked = Collection.objects.filter(pk=collection_id, finished_at__isnull=True, fast_asked_at__isnull=True)
+    if asked.update(fast_asked_at=Now()):
+        attempt = Collection.objects.values_list("attempt_id", flat=True).get(pk=collection_id)
+        request_attribution(attempt, Mode.FAST)
+
+
+@transaction.atomic
+def _close(collection_id: UUID) -> None:
+    """End a round whose time is up: what did not answer by then is told in the report of its source."""
+    attempt = _locked_attempt(collection_id)
+    collection = Collection.objects.get(pk=collection_id)
+    if collection.finished_at is not None:
+        return
+    unanswered = collection.tasks.filter(
+        Q(state__in=[RequestState.PENDING.value, RequestState.RUNNING.value])
+        | Q(state=RequestState.FAILED.value, status="")
+    ).select_for_update()
+    allowed = (collection.deadline - collection.started_at).total_seconds() if collection.started_at else 0  # type: ignore[operator]
+    for task in unanswered:
+        if task.state == RequestState.PENDING.value and not task.tries:
+            why = "not asked: every collector was busy until the round's time was up"
+        elif task.error:
+            why = task.error
+        else:
+            why = f"no answer within the {allowed:g} s that one round may take"
+        report = CollectorReport(
+            source=Source(task.source), status=ReportStatus.ERROR, reason=why, collector=task.name, read=task.read
+        )
+        record.store_collected(attempt, [], report)
+        CollectionTask.objects.filter(pk=task.pk).update(
+            state=RequestState.FAILED.value,
+            status=ReportStatus.ERROR.value,
+            reason=why,
+            again=True,
+            lease_owner="",
+            lease_until=None,
+            fence=F("fence") + 1,
+            finished_at=Now(),
+        )
+    _end(attempt, collection_id)
