@@ -1,0 +1,235 @@
+"""One look at a metrics store for one attempt: which labels hold the nodes' names, what changed, what stopped."""
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from verdicts.collectors.ask import SourceError, Unreachable
+from verdicts.collectors.http import Refused, TooLong
+from verdicts.collectors.prometheus_api import MAX_POINTS, Api, Series, literal, quoted
+from verdicts.collectors.prometheus_changes import ENDED, GONE, NAME, Changes, Kind, by_node
+from verdicts.collectors.prometheus_queries import Watched
+from verdicts.collectors.sink import Sink
+
+#: Nodes in one query: a pattern of some kilobytes.
+CHUNK = 100
+#: The end of an attempt is looked at closely, what lies before it at coarser steps.
+CLOSELY, COARSE = 7200, 60
+_ADDRESS = re.compile(r"[0-9.]+|.*:.*:.*")
+_PORT = re.compile(r":\d{1,5}$")
+
+
+@dataclass(frozen=True)
+class Names:
+    """The attempt's nodes, and under which other names a label may hold them: with a port, with or without domain."""
+
+    nodes: tuple[str, ...]
+    _exact: dict[str, str] = field(default_factory=dict)
+    _short: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        times = Counter(_short(node) for node in self.nodes)
+        self._exact.update((node, node) for node in self.nodes)
+        self._short.update((_short(node), node) for node in self.nodes if times[_short(node)] == 1)
+
+    def of(self, value: str) -> str:
+        """The node that a label's value means, or ""."""
+        bare = _PORT.sub("", value)
+        return self._exact.get(value) or self._exact.get(bare) or self._short.get(_short(bare), "")
+
+    def pattern(self, nodes: Sequence[str]) -> str:
+        """A pattern for the values that may mean these nodes."""
+        forms = dict.fromkeys(form for node in nodes for form in (node, _short(node)))
+        return f"(?:{'|'.join(literal(form) for form in forms)})(?:\\.[^:]*)?(?::[0-9]+)?"
+
+
+def _short(name: str) -> str:
+    return name if _ADDRESS.fullmatch(name) else name.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The moments that are looked at: `coarse` steps up to `turn`, then `step`s up to `end`."""
+
+    begin: int
+    turn: int
+    end: int
+    step: int
+    coarse: int
+
+    @classmethod
+    def of(cls, begin: float, end: float, step: int) -> "Grid":
+        """The grid of a window, on whole multiples of its steps, so that no server needs to move it."""
+        span = max(end - begin, 0)
+        coarse = math.ceil(max(COARSE, step, span / (MAX_POINTS - 1_000)) / step) * step
+        first = math.floor(begin / coarse) * coarse
+        last = max(math.ceil(end / step) * step, first + step)
+        closely = max(CLOSELY, coarse)
+        turn = first + max(0, math.floor((last - closely - first) / coarse)) * coarse
+        return cls(first, turn, last, step, coarse)
+
+    def ranges(self) -> Iterator[tuple[int, int, int]]:
+        """(first, last, step); each step is compared with the one before it, so that no change falls between."""
+        if self.turn > self.begin:
+            yield self.begin + self.coarse, self.turn, self.coarse
+        yield self.turn + self.step, self.end, self.step
+
+
+@dataclass
+class Look:
+    """What one collection asks and has found."""
+
+    api: Api
+    out: Sink
+    watched: Watched
+    names: Names
+    grid: Grid
+    labels: Sequence[str]
+    matchers: str
+    ignored: frozenset[str]
+    job: str = ""
+
+    def take(self) -> None:
+        """Ask for everything and give the lines to the sink. Raises SourceError; what was obtained is kept."""
+        if self.job:
+            self._part("", (), [])
+            return
+        missing = dict.fromkeys(self.names.nodes)
+        for at in (self.grid.begin, self.grid.end):
+            for label in self.labels:
+                for nodes in _chunks(list(missing)):
+                    found = self._first(label, nodes, at)
+                    there = tuple(dict.fromkeys(node for node, _ in found))
+                    for node in there:
+                        del missing[node]
+                    if there:
+                        self._part(label, there, found if at == self.grid.begin else [])
+                if not missing:
+                    return
+        count, names = len(missing), ", ".join(list(missing)[:5])
+        if count < len(self.names.nodes):
+            more = " and others" if count > 5 else ""
+            self.out.partial(f"no samples of {count} of {len(self.names.nodes)} nodes: {names}{more}")
+        elif count:
+            self.out.note(
+                f"no label {', '.join(self.labels)} of the metrics asked for holds a node's name such as {names}"
+            )
+
+    def _first(self, label: str, nodes: Sequence[str], at: float) -> list[tuple[str, Series]]:
+        """The series of some nodes as they were at a moment, each with its node."""
+        selector = self._who(label, nodes)
+        found = self.api.instant(self._named(selector, names=self.watched.names or ("up",)), at)
+        return [(node, series) for series in found if (node := self._node(series.metric, label)) in nodes]
+
+    def _part(self, label: str, nodes: tuple[str, ...], first: list[tuple[str, Series]]) -> None:
+        """What happened on some nodes. Too much for one answer is asked for in halves."""
+        changes = Changes(self._kinds(), self.grid.begin, self.grid.end, self.ignored)
+        for node, series in first:
+            changes.add(series, node, since_before=True)
+        try:
+            for series in self._changed(self._who(label, nodes)):
+                changes.add(series, self._node(series.metric, label))
+            for series in self._holding(self._who(label, nodes)):
+                changes.add(series, self._node(series.metric, label))
+        except SourceError as error:
+            if not _too_much(error):
+                self._give(changes, last=False)
+                raise
+            if len(nodes) > 1:
+                half = len(nodes) // 2
+                for some in (nodes[:half], nodes[half:]):
+                    self._part(label, some, [(node, series) for node, series in first if node in some])
+                return
+            self.out.partial(f"{nodes[0]}: {error}" if nodes else str(error))
+        self._give(changes)
+
+    def _give(self, changes: Changes, *, last: bool = True) -> None:
+        lines = list(changes.lines())
+        silent = list(changes.silent()) if last else []
+        if silent and self._store_is_fresh():
+            lines += silent
+        for node, some in by_node(lines).items():
+            reader = self.out.stream(node, node=node)
+            reader.feed("\n".join(line.text for line in some).encode(), [line.at for line in some])
+
+    def _store_is_fresh(self) -> bool:
+        """Whether the store itself had samples at the end: where it lags, silence says nothing of a node."""
+        newest = self.api.instant("max(timestamp(up))", self.grid.end)
+        values = [float(text) for series in newest for _, text in series.points]
+        if values and max(values) > self.grid.end - ENDED:
+            return True
+        self.out.partial("the store has no samples of the attempt's end: it lags, or nothing is scraped any more")
+        return False
+
+    def _changed(self, who: str) -> Iterator[Series]:
+        """Every point where a value differs from that of the step before, where a series begins and where one ended."""
+        if not self.watched.names:
+            return
+        for start, end, step in self.grid.ranges():
+            now, before = self._named(who), self._named(who, offset=f" offset {step}s")
+            query = (
+                f"({now} != {before}) or ({now} unless {before})"
+                f' or label_replace({before} unless {now}, "{GONE}", "1", "", "")'
+            )
+            yield from self.api.between(query, start, end, step)
+
+    def _holding(self, who: str) -> Iterator[Series]:
+        """The conditions that held, at coarse steps. One that the store cannot evaluate does not stop the others."""
+        every = {
+            name: f'label_replace({expression.replace("$nodes", who)}, "{NAME}", "{name}", "", "")'
+            for name, expression in self.watched.conditions.items()
+        }
+        if not every:
+            return
+        grid = self.grid
+        try:
+            yield from self.api.between(" or ".join(every.values()), grid.begin, grid.end, grid.coarse)
+        except Refused as error:
+            if isinstance(error, Unreachable) or len(every) == 1:
+                raise
+            for name, expression in every.items():
+                try:
+                    yield from self.api.between(expression, grid.begin, grid.end, grid.coarse)
+                except Refused as refused:
+                    self.out.partial(f"condition {name}: {refused}")
+
+    def _named(self, who: str, *, names: Sequence[str] = (), offset: str = "") -> str:
+        """The metrics by name, their name in a label too: comparing two series looks at labels only."""
+        pattern = "|".join(names or self.watched.names)
+        inside = ",".join(filter(None, (f'__name__=~"{pattern}"', who, self.watched.matchers)))
+        return f'label_replace({{{inside}}}{offset}, "{NAME}", "$1", "__name__", "(.+)")'
+
+    def _who(self, label: str, nodes: Sequence[str]) -> str:
+        """The matchers for some nodes, or for the job."""
+        which = self.job or f"{label}=~{quoted(self.names.pattern(nodes))}"
+        return ",".join(filter(None, (which, self.matchers)))
+
+    def _node(self, metric: Mapping[str, str], label: str) -> str:
+        labels = (label,) if label else self.labels
+        return next((node for name in labels if (node := self.names.of(metric.get(name, "")))), "")
+
+    def _kinds(self) -> dict[str, Kind]:
+        kinds = dict.fromkeys(self.watched.conditions, Kind.CONDITION)
+        kinds |= dict.fromkeys(self.watched.states, Kind.STATE)
+        kinds |= dict.fromkeys(self.watched.events, Kind.EVENT)
+        return kinds | dict.fromkeys(self.watched.counters, Kind.COUNTER)
+
+
+def _too_much(error: SourceError) -> bool:
+    """Whether less may be had where this could not: too many samples, too long an answer, too long a query."""
+    if isinstance(error, Refused) and not isinstance(error, Unreachable):
+        return error.status in (400, 413, 414, 422)
+    return isinstance(error, TooLong)
+
+
+def _chunks(nodes: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(nodes), CHUNK):
+        yield nodes[start : start + CHUNK]
+
+
+def window_end(end: float) -> float:
+    """The end of what can have been sampled: not beyond now, where a series would only seem to stop."""
+    return min(end, time.time())
