@@ -1,6 +1,6 @@
 """The addresses of the API, under /api/v1/."""
 
-from django.urls import path
+from django.urls import include, path
 
 from verdicts import api, rule_api
 
@@ -46,4 +46,5 @@ urlpatterns = [
     path("rules/unrecognised/<str:digest>", rule_api.Template.as_view(), name="api-template"),
     path("rules/drift", rule_api.Drift.as_view(), name="api-drift"),
     path("rules/<str:rule_id>", rule_api.RuleDetail.as_view(), name="api-rule"),
+    path("", include("verdicts.console_api_urls")),
 ]

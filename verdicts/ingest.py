@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from django.contrib.auth.models import User
 
 from rules.collect import Collected, collect
 from rules.incident import open_incident
@@ -33,8 +34,8 @@ class Stored:
     notes: list[str]
 
 
-def ingest_path(path: Path, *, cluster: str = "", job: str = "") -> Stored:
-    """Read an incident, store it, and ask for its verdict. Raises InputError and OSError.
+def ingest_path(path: Path, *, cluster: str = "", job: str = "", by: User | None = None) -> Stored:
+    """Read an incident, store it, and ask for its verdict, in the name of `by`. Raises InputError and OSError.
 
     `cluster` and `job` name what the incident itself does not. Files that belong to no named job get a
     name from their content: the same files are the same attempt, other files another one.
@@ -55,7 +56,7 @@ def ingest_path(path: Path, *, cluster: str = "", job: str = "") -> Stored:
         repeated += delivery.received - delivery.cut if delivery.replayed else delivery.repeated
         cut += delivery.cut
     record.record_reports(attempt.pk, collected.reports)
-    request = conclude.request_attribution(attempt.pk, Mode.SLOW)
+    request = conclude.request_attribution(attempt.pk, Mode.SLOW, by=by)
     return Stored(attempt.pk, attempt.job_id, request.pk, stored, repeated, cut, notes)
 
 

@@ -1,6 +1,6 @@
 """The addresses of the verdict pages."""
 
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from verdicts import list_pages, log_pages, rule_pages, verdict_pages
@@ -22,4 +22,5 @@ urlpatterns = [
     path("rules/unrecognised/<str:digest>/", rule_pages.template_detail, name="template"),
     path("rules/drift/", rule_pages.drifted, name="drift"),
     path("rules/<str:rule_id>/", rule_pages.rule_detail, name="rule"),
+    path("", include("verdicts.console_urls")),
 ]

@@ -44,6 +44,7 @@ def samples() -> dict[str, Any]:
         "attempt_id": waiting.pk,
         "rule_id": "gpu.off-the-bus",
         "digest": digest(FLUX),
+        "sample": "xid149",
     }
 
 
