@@ -1,91 +1,114 @@
 """Secrets in evidence: what has the shape of a key, a token or a password is not kept.
 
-Logs carry them: a command line, a URL with a password, a dumped environment. Shapes are few and particular, so
-that prose about passwords stays as it is and no rule reads another line than before. What was there stands
-in its place: "[redacted: AWS key]".
+Logs carry them: a command line, a URL with a password, a dumped environment. What was there stands in its place:
+"[redacted: AWS key]", and with a site's key "[redacted: AWS key 3f9a1c]", where equal secrets have equal tags that say
+nothing to whoever has not the key. docs/redaction.md says what is taken out and what cannot be known.
 """
 
+import hashlib
+import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from rules import scan
+from rules.shapes import EMAIL, TOKENS, VALUES, Shape, key_lines
+
+#: What a replaced secret looks like, with the tag or without. It is never looked into again.
+MARK = re.compile(r"\[redacted: (?P<kind>[\w&+-][\w&+ -]{0,59}?)(?: [0-9a-f]{6})?\]")
+_OPEN = "[redacted: "
+#: Kinds that a name before the text says; the text's own form says more.
+_GENERAL = ("secret", "token", "password", "credentials", "key line")
+#: Taking one secret out can lay another bare, once or twice; more rounds are an input made for it.
+_ROUNDS = 8
+
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """One kind of secret. `hints` are texts, in lower case, of which one must be there before the pattern is tried;
-    what the pattern has in its group `keep` stays."""
+class Extra:
+    """A site's own pattern. All that it matches is replaced."""
 
     kind: str
-    hints: tuple[str, ...]
     pattern: str
-
-
-def _shape(kind: str, hints: str, pattern: str) -> Shape:
-    return Shape(kind, tuple(hints.split()), pattern)
-
-
-#: A name that says its value is secret, in an assignment ("PGPASSWORD=…", "--api-key …") or between quotes as in JSON.
-#: "password: refused" is prose.
-_NAMES = (
-    r"(?:pass(?:word|wd|phrase)|secret(?:[_-]?(?:access)?[_-]?key)?|api[_-]?key|private[_-]?key"
-    r"|(?:access|auth|refresh|bearer|session)[_-]?token)"
-)
-#: What stands where a secret would and is none: what was taken out before, a variable, a placeholder.
-_MASKED = r"(?!\[redacted: |\*{3}|\$[{(]|\$[A-Z_]+\b|<\w)"
-_QUOTE = r"\\?[\"']"
-
-#: No run of a pattern can begin inside another of its own: the time is linear in the text, whatever the text is.
-SHAPES = (
-    _shape(
-        "private key", "key-----", r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)"
-    ),
-    _shape("AWS key", "akia asia", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    _shape("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{30,255}"),
-    _shape("GitHub token", "github_pat_", r"\bgithub_pat_\w{22,255}"),
-    _shape("GitLab token", "glpat-", r"(?<![\w-])glpat-[\w-]{20,255}"),
-    _shape("Hugging Face token", "hf_", r"\bhf_[A-Za-z0-9]{30,255}"),
-    _shape("Slack token", "xox", r"(?<![\w-])xox[abeoprs]-[A-Za-z0-9-]{10,255}"),
-    _shape("Google key", "aiza", r"(?<![\w-])AIza[\w-]{35}"),
-    _shape("NVIDIA key", "nvapi-", r"(?<![\w-])nvapi-[\w-]{20,255}"),
-    _shape("API key", "sk-", r"(?<![\w-])sk-(?=[\w-]{0,255}\d)[\w-]{20,255}"),
-    _shape("Inquest token", "inq_", r"\binq_[0-9a-f]{40,255}"),
-    _shape("JSON web token", "eyj", r"(?<![\w.-])eyJ[\w-]{8,4096}\.eyJ[\w-]{8,8192}(?:\.[\w-]{0,1024})?"),
-    _shape(
-        "token", "bearer", rf"(?i)(?P<keep>\bbearer[ :]{{1,3}}){_MASKED}(?=[\w.~+/-]{{0,4096}}\d)[\w.~+/-]{{16,4096}}=*"
-    ),
-    _shape("token", "_token=", r"(?P<keep>\b[A-Z0-9_]{1,64}_TOKEN=)(?=[\w.-]{0,255}\d)[\w.-]{16,255}"),
-    _shape(
-        "credentials",
-        "authorization",
-        rf"(?i)(?P<keep>\bauthorization{_QUOTE}?[ ]?[:=][ ]?(?:{_QUOTE})?(?:basic|token)[ ]){_MASKED}"
-        r"[\w.~+/=-]{8,4096}",
-    ),
-    _shape("password", "://", rf"(?P<keep>://[^\s/:@\"'<>]{{0,256}}:){_MASKED}[^\s/@\"'<>]{{1,512}}(?=@)"),
-    _shape(
-        "secret",
-        "pass secret key token",
-        rf"(?i)(?P<keep>{_NAMES}(?:=(?:{_QUOTE})?|{_QUOTE}[ ]?[:=][ ]?{_QUOTE})){_MASKED}[^\s\"'\\&,;]{{1,4096}}",
-    ),
-    _shape(
-        "secret",
-        "--",
-        rf"(?i)(?P<keep>--(?:\w{{1,32}}-){{0,2}}(?:{_NAMES}|token)[= ](?:{_QUOTE})?){_MASKED}(?!-)[^\s\"'\\]{{6,4096}}",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Redactor:
-    """What takes secrets out of texts."""
+    """What takes secrets out of texts. `emails`: e-mail addresses too. `key`: for the tags, none without it."""
+
+    emails: bool = True
+    extra: tuple[Extra, ...] = ()
+    key: bytes = b""
 
     def redact(self, text: str) -> str:
         """The text with every secret of a known shape replaced. Done twice it changes nothing more."""
-        low = text.lower()
-        for shape in SHAPES:
-            if any(hint in low for hint in shape.hints):
-                text = _compiled(shape.pattern).sub(_replacement(shape), text)
+        for _ in range(_ROUNDS):
+            clean = self._once(text)
+            if clean is text:
+                break
+            text = clean
         return text
+
+    def _once(self, text: str) -> str:
+        if _OPEN not in text:
+            return self._piece(text)
+        out, last, changed = [], 0, False
+        for mark in MARK.finditer(text):
+            piece = text[last : mark.start()]
+            clean = self._piece(piece)
+            changed = changed or clean is not piece
+            out += [clean, mark[0]]
+            last = mark.end()
+        rest = text[last:]
+        clean = self._piece(rest)
+        return "".join([*out, clean]) if changed or clean is not rest else text
+
+    def _piece(self, text: str) -> str:
+        """A text without marks with its secrets replaced; the text itself where there are none."""
+        found = self._found(text)
+        if not found:
+            return text
+        out, last = [], 0
+        for start in sorted(found):
+            end, kind = found[start]
+            out += [text[last:start], self._mark(kind, text[start:end])]
+            last = end
+        return "".join([*out, text[last:]])
+
+    def _found(self, text: str) -> dict[int, tuple[int, str]]:
+        """Start → (end, kind) of the secrets, none over another: what comes first in the order of shapes stays.
+
+        Where the form of a text says more than the name before it ("HF_TOKEN=hf_…"), the form names the kind.
+        """
+        found: dict[int, tuple[int, str]] = {}
+        covered = bytearray()
+        for start, end, kind in self._candidates(text):
+            covered = covered or bytearray(len(text))
+            known, name = found.get(start, (-1, ""))
+            if covered.find(1, start, end) < 0 or (known == end and name in _GENERAL and kind not in _GENERAL):
+                found[start] = end, kind
+                covered[start:end] = b"\1" * (end - start)
+        return found
+
+    def _candidates(self, text: str) -> Iterator[tuple[int, int, str]]:
+        for extra in self.extra:
+            for start, end in _extra_spans(extra.pattern, text):
+                yield start, end, extra.kind
+        # One letter becomes two in lower case.
+        low = text.replace("İ", "i").lower() if "İ" in text else text.lower()
+        for shape in _wanted(low):
+            yield from _spans(shape, low if shape.caseless else text)
+        if len(text) >= 64:
+            for start, end in key_lines(text):
+                yield start, end, "key line"
+        if self.emails and "@" in text:
+            yield from _spans(EMAIL, low)
+
+    def _mark(self, kind: str, secret: str) -> str:
+        if not self.key:
+            return f"{_OPEN}{kind}]"
+        tag = hmac.new(self.key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:6]
+        return f"{_OPEN}{kind} {tag}]"
 
 
 #: Without a site's key: what `inquest explain` uses, the same everywhere.
@@ -97,19 +120,67 @@ def redact(text: str) -> str:
     return PLAIN.redact(text)
 
 
-_MARK = re.compile(r"\[redacted: [^\[\]\n]{1,80}\]")
-
-
 def marks(text: str) -> int:
     """How many secrets were taken out of a text."""
-    return len(_MARK.findall(text)) if "[redacted: " in text else 0
+    return sum(1 for _ in MARK.finditer(text)) if _OPEN in text else 0
+
+
+def untagged(text: str) -> str:
+    """The text with its marks as they are without a site's key: lines that differ in a secret alone are alike."""
+    return MARK.sub(lambda mark: f"{_OPEN}{mark['kind']}]", text) if _OPEN in text else text
+
+
+_SHAPES = (*VALUES, *TOKENS)
+_HINTS = tuple(sorted({hint for shape in _SHAPES for hint in shape.hints}))
+#: Which shapes each hint stands for.
+_HINTED = tuple(tuple(index for index, shape in enumerate(_SHAPES) if hint in shape.hints) for hint in _HINTS)
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+def _hint_automaton() -> scan.Automaton | None:
+    """All hints in one pass; None on a platform without Hyperscan, where they are looked for one by one."""
+    return scan.literals(_HINTS)
 
 
-def _replacement(shape: Shape) -> Callable[[re.Match[str]], str]:
-    kept = "(?P<keep>" in shape.pattern
-    return lambda match: (match["keep"] if kept else "") + f"[redacted: {shape.kind}]"
+def _wanted(low: str) -> list[Shape]:
+    """The shapes of which a hint is in the text, in their order: most lines have none."""
+    automaton = _hint_automaton()
+    if automaton is None:
+        hints = [number for number, hint in enumerate(_HINTS) if hint in low]
+    else:
+        hints = [number for _, number, _ in automaton.matches(low.encode("utf-8", "surrogatepass"))]
+    if not hints:
+        return []
+    return [_SHAPES[index] for index in sorted({index for hint in hints for index in _HINTED[hint]})]
+
+
+@cache
+def _compiled(shape: Shape) -> tuple[re.Pattern[str], bool]:
+    """The shape's pattern, and whether a part of what it matches stays."""
+    pattern = re.compile(shape.pattern)
+    return pattern, "keep" in pattern.groupindex
+
+
+def _spans(shape: Shape, text: str) -> Iterator[tuple[int, int, str]]:
+    pattern, kept = _compiled(shape)
+    for match in pattern.finditer(text):
+        yield match.end("keep") if kept else match.start(), match.end(), shape.kind
+
+
+@cache
+def _automaton(pattern: str) -> scan.Automaton:
+    return scan.spanning(pattern)
+
+
+def _extra_spans(pattern: str, text: str) -> list[tuple[int, int]]:
+    """Where a site's pattern matches, the longest from each start, in characters."""
+    raw = text.encode("utf-8", "surrogatepass")
+    longest: dict[int, int] = {}
+    for end, _, start in _automaton(pattern).matches(raw):
+        longest[start] = max(end, longest.get(start, 0))
+    spans = sorted(longest.items())
+    if len(raw) == len(text):
+        return spans
+    return [
+        (len(raw[:start].decode("utf-8", "ignore")), len(raw[:end].decode("utf-8", "ignore"))) for start, end in spans
+    ]

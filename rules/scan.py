@@ -196,6 +196,32 @@ class Automaton:
         return found
 
 
+def literals(texts: Sequence[str]) -> Automaton | None:
+    """An automaton that says which of some texts occur, each once; None without hyperscan."""
+    if hyperscan is None:
+        return None
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(
+        expressions=[_literal(text).encode() for text in texts],
+        ids=list(range(len(texts))),
+        elements=len(texts),
+        flags=hyperscan.HS_FLAG_SINGLEMATCH,
+    )
+    return Automaton(database)
+
+
+def spanning(pattern: str) -> Automaton:
+    """An automaton of one pattern that also says where a match starts. Raises ValueError when it cannot be had."""
+    if hyperscan is None:
+        raise ValueError("this needs Hyperscan, which is not installed here")
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    try:
+        database.compile(expressions=[pattern.encode()], ids=[0], elements=1, flags=hyperscan.HS_FLAG_SOM_LEFTMOST)
+    except hyperscan.HyperscanError as error:
+        raise ValueError(str(error)) from error
+    return Automaton(database)
+
+
 def _loaded(serialised: bytes) -> Automaton:
     return Automaton(hyperscan.loadb(serialised, mode=hyperscan.HS_MODE_BLOCK))
 
