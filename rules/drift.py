@@ -19,6 +19,7 @@ from rules.attempt import InputError
 from rules.collect import collect
 from rules.files import Unreadable, blocks
 from rules.incident import Incident, open_incident
+from rules.redact import redact
 from rules.rule import Rule
 from rules.ruleset import Ruleset
 from rules.stamp import parse_stamp
@@ -220,6 +221,7 @@ def _near_misses(window: Window, data: bytes, ruleset: Ruleset, texts: Texts, lo
             continue
         end = data.find(b"\n", start)
         line = data[start : end if end >= 0 else len(data)][:2000].decode("utf-8", "backslashreplace")
+        line = redact(line)
         template = fingerprint.template(read.parse(line).message)
         for rule_id in texts.owners[match[0]]:
             _keep(window, window.near, (rule_id, template), template, line, 1)

@@ -2,6 +2,8 @@
 
 import re
 
+from rules.redact import untagged
+
 _MASKS = [
     (re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"), "<uuid>"),
     (re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b"), "<pci>"),
@@ -18,7 +20,7 @@ MAX_TEMPLATE = 300
 
 def template(message: str) -> str:
     """The message with addresses, paths, quoted texts and numbers masked; stable across runs and versions."""
-    text = message[: MAX_TEMPLATE * 3]
+    text = untagged(message[: MAX_TEMPLATE * 3])
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
     return " ".join(text.split())[:MAX_TEMPLATE]
