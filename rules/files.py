@@ -7,7 +7,7 @@ than it may, or that is binary, ends with the reason.
 import codecs
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,8 @@ MAX_UNPACKED = 16 << 30
 MAX_RATIO, LARGE = 400, 256 << 20
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+#: `journalctl -o export` writes the length of some fields as a binary number.
+JOURNAL_EXPORT = b"__CURSOR="
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
@@ -39,28 +41,38 @@ class Block:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[IO[bytes]]:
-    """The unpacked stream of a file."""
-    with path.open("rb") as raw:
-        head = raw.read(4)
-        raw.seek(0)
+def _unpacked(raw: IO[bytes]) -> Iterator[IO[bytes]]:
+    """The unpacked stream of an open file."""
+    head = raw.read(4)
+    raw.seek(0)
+    if is_packed(head):
         if head.startswith(_GZIP):
             with gzip.GzipFile(fileobj=raw) as unpacked:
                 yield unpacked  # type: ignore[misc]
-        elif head == _ZSTD:
+        else:
             packed = zstandard.ZstdDecompressor(max_window_size=1 << 27)
             with packed.stream_reader(raw, read_across_frames=True, closefd=False) as unpacked:
                 yield unpacked
-        else:
-            yield raw
+    else:
+        yield raw
+
+
+def is_packed(head: bytes) -> bool:
+    """Whether a file that begins so is packed by gzip or zstd."""
+    return head.startswith((_GZIP, _ZSTD))
 
 
 def chunks(path: Path) -> Iterator[bytes]:
     """The unpacked bytes of a file, UTF-16 turned to UTF-8, in pieces. Raises Unreadable or OSError."""
-    packed = path.stat().st_size
+    with path.open("rb") as raw:
+        yield from pieces(raw, path.stat().st_size)
+
+
+def pieces(raw: IO[bytes], packed: int) -> Iterator[bytes]:
+    """The same of an open file of so many bytes, read from its beginning."""
     total = 0
     decoder: codecs.IncrementalDecoder | None = None
-    with _open(path) as stream:
+    with _unpacked(raw) as stream:
         while True:
             try:
                 piece = stream.read(BLOCK)
@@ -85,7 +97,7 @@ def chunks(path: Path) -> Iterator[bytes]:
 
 def is_binary(head: bytes) -> bool:
     """Whether the beginning of a file is no text: NUL bytes, or many control characters."""
-    if not head:
+    if not head or head.startswith(JOURNAL_EXPORT):
         return False
     control = sum(1 for b in head if b < 9 or 13 < b < 27 or 27 < b < 32)
     nul = head.count(0)
@@ -94,9 +106,14 @@ def is_binary(head: bytes) -> bool:
 
 def blocks(path: Path) -> Iterator[Block]:
     """The file in blocks of whole lines."""
+    return whole_lines(chunks(path))
+
+
+def whole_lines(given: Iterable[bytes]) -> Iterator[Block]:
+    """Pieces of any size as blocks of whole lines."""
     carry = b""
     line = 1
-    for piece in chunks(path):
+    for piece in given:
         data = carry + piece
         cut = data.rfind(b"\n") + 1
         if cut == 0:

@@ -1,4 +1,4 @@
-"""Formats that are not plain lines: journald and container JSON, application JSON lines, `dmesg -H` deltas.
+"""Formats that are not plain lines: journald's JSON and export, container JSON, application JSON lines, `dmesg -H`.
 
 Each turns a block into plain lines, one for one, so that line numbers stay true.
 """
@@ -26,6 +26,8 @@ def rewriter(sample: str) -> Rewriter | None:
         return json_lines
     if re.match(r"\[\w{3} ?\d{1,2} \d\d:\d\d\] ", first) or re.match(r"\[ *\+\d+\.\d{6}\] ", first):
         return HumanDmesg()
+    if first.startswith("__CURSOR="):
+        return JournalExport()
     return None
 
 
@@ -51,7 +53,11 @@ def _json_line(raw: bytes) -> bytes:
     record = _json(raw.decode("utf-8", "replace"))
     if not isinstance(record, dict) or not (key := _message_key(record)):
         return raw
-    message = _text(record[key])
+    return _as_line(record, _text(record[key]))
+
+
+def _as_line(record: dict[str, Any], message: str) -> bytes:
+    """ "stamp host program: message" of a record's fields."""
     extra = record.get("exc_info") or record.get("exception") or record.get("stack_trace")
     if isinstance(extra, str) and extra:
         message += " ⏎ " + (extra.strip().splitlines() or [""])[-1]
@@ -97,6 +103,87 @@ def _stamp(record: dict[str, Any]) -> str:
         if isinstance(value, (int, float)) and 10**9 <= value < 10**10:
             return _written(int(value * MICRO))
     return ""
+
+
+#: A field of an export longer than this is passed over; a length beyond `MAX_SKIPPED` is damage.
+MAX_FIELD, MAX_SKIPPED = 1 << 20, 1 << 31
+_FIELD_NAME = re.compile(rb"[A-Z_][A-Z0-9_]{0,63}")
+
+
+class JournalExport:
+    """`journalctl -o export`: fields "NAME=value", of which a value with newlines has its length before it.
+
+    A record becomes one line, which stands where its closing empty line was; the lines of its fields become empty,
+    so that line numbers stay true. https://systemd.io/JOURNAL_EXPORT_FORMATS/
+    """
+
+    def __init__(self) -> None:
+        self._record: dict[str, Any] = {}
+        self._rest = b""
+        self._skip = 0
+
+    def __call__(self, block: bytes) -> bytes:
+        """Rewrite one block; a field that goes on in the next one is waited for."""
+        data, self._rest = self._rest + block, b""
+        out = bytearray()
+        at = 0
+        while at < len(data):
+            if self._skip:
+                stop = min(len(data), at + self._skip)
+                self._skip -= stop - at
+                out += b"\n" * data.count(b"\n", at, stop)
+                at = stop
+                continue
+            end = data.find(b"\n", at)
+            if end < 0:
+                break
+            line = data[at:end]
+            name, equals, value = line.partition(b"=")
+            if not line:
+                out += self._closed() + b"\n"
+                at = end + 1
+            elif equals or not _FIELD_NAME.fullmatch(name):
+                out += b"\n" if _FIELD_NAME.fullmatch(name) else line + b"\n"
+                self._set(name, value)
+                at = end + 1
+            else:
+                size = int.from_bytes(data[end + 1 : end + 9], "little")
+                stop = end + 9 + size
+                if len(data) < end + 9 or (size <= MAX_FIELD and len(data) <= stop):
+                    break
+                if size > MAX_SKIPPED:
+                    out += line + b"\n"
+                    at = end + 1
+                elif size > MAX_FIELD:
+                    out += b"\n" * data.count(b"\n", at, end + 9)
+                    at, self._skip = end + 9, size + 1
+                else:
+                    self._set(name, data[end + 9 : stop])
+                    out += b"\n" * data.count(b"\n", at, stop + 1)
+                    at = stop + 1
+        if len(data) - at > 2 * MAX_FIELD:  # no end of a line in sight: not an export any more
+            return bytes(out + data[at:])
+        self._rest = data[at:]
+        return bytes(out)
+
+    def _set(self, name: bytes, value: bytes) -> None:
+        key = name.decode("latin-1")
+        if key in _EXPORTED:
+            self._record.setdefault(key, value.decode("utf-8", "replace"))
+
+    def _closed(self) -> bytes:
+        record, self._record = self._record, {}
+        return _as_line(record, record["MESSAGE"].rstrip("\n")) if "MESSAGE" in record else b""
+
+
+_EXPORTED = {
+    "MESSAGE",
+    "__REALTIME_TIMESTAMP",
+    "_SOURCE_REALTIME_TIMESTAMP",
+    "_HOSTNAME",
+    "SYSLOG_IDENTIFIER",
+    "_COMM",
+}
 
 
 #: End of what a date can say, in microseconds since 1970.
