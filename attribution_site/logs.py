@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging.config
+from collections.abc import Mapping
+from typing import Any
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from rules.redact import PLAIN, Redactor
 
 SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
@@ -16,13 +20,32 @@ SHARED: list[Processor] = [
 ]
 
 
-def configure(*, level: str, form: str) -> None:
+class WithoutSecrets:
+    """Takes secrets out of whatever is logged: the event, its fields, the text of an exception."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        return {name: self._clean(name, value) for name, value in event.items()}
+
+    def _clean(self, name: str, value: Any) -> Any:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, Mapping):
+            return {str(key): self._clean(str(key), item) for key, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self._clean(name, item) for item in value]
+        return self._redactor.redact_field(name, str(value))
+
+
+def configure(*, level: str, form: str, redactor: Redactor = PLAIN) -> None:
     """Send structlog and the standard library's loggers to stderr; `form` is `json` or `console`."""
     last: list[Processor] = (
         # A traceback with its variables would print passwords and tokens, and take seconds to lay out.
         [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
         if form == "console"
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        else [structlog.processors.JSONRenderer(default=str)]
     )
     logging.config.dictConfig(
         {
@@ -32,7 +55,12 @@ def configure(*, level: str, form: str) -> None:
                 "lines": {
                     "()": structlog.stdlib.ProcessorFormatter,
                     "foreign_pre_chain": [structlog.stdlib.ExtraAdder(), *SHARED],
-                    "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+                    "processors": [
+                        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                        structlog.processors.format_exc_info,
+                        WithoutSecrets(redactor),
+                        *last,
+                    ],
                 }
             },
             "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from attribution_site import logs
 from attribution_site.secret import key_from
+from rules.redact import Redactor
+from rules.redaction_file import RedactionError, read_redaction_file
 
 # Django's generic classes take their parameters at run time too: `Paginator[Verdict]`.
 django_stubs_ext.monkeypatch()
@@ -195,6 +199,29 @@ if not 1 <= INQUEST_DRIFT_DAYS <= 180:
 # Who sends this as a bearer token may read /metrics from anywhere; loopback always may.
 INQUEST_METRICS_TOKEN = env.str("INQUEST_METRICS_TOKEN", default="")
 
+# --- Redaction: what is taken out of evidence and logs before they are written --------------------------
+
+
+def _redactor() -> Redactor:
+    file = env.str("INQUEST_REDACTION_FILE", default="")
+    key_file = env.str("INQUEST_REDACTION_KEY_FILE", default="")
+    try:
+        extra = read_redaction_file(Path(file)) if file else ()
+        key = Path(key_file).read_text().strip() if key_file else env.str("INQUEST_REDACTION_KEY", default="")
+    except RedactionError as error:
+        raise ImproperlyConfigured(f"INQUEST_REDACTION_FILE: {error}") from error
+    except OSError as error:
+        name = "INQUEST_REDACTION_KEY_FILE" if error.filename == key_file else "INQUEST_REDACTION_FILE"
+        raise ImproperlyConfigured(f"{name}: {error}") from error
+    if key and len(key) < 16:
+        raise ImproperlyConfigured("INQUEST_REDACTION_KEY has fewer than 16 characters: its tags could be guessed")
+    # Equal secrets have equal tags on one site; without the key a tag says nothing.
+    made = hmac.new((key or SECRET_KEY).encode(), b"inquest: tags of redacted secrets", hashlib.sha256).digest()
+    return Redactor(emails=env.bool("INQUEST_REDACT_EMAILS", default=True), extra=extra, key=made)
+
+
+INQUEST_REDACTOR = _redactor()
+
 # --- People and tokens --------------------------------------------------------------------------
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -341,4 +368,4 @@ SPECTACULAR_SETTINGS = {
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
 LOG_FORMAT = env.str("LOG_FORMAT", default="console" if DEBUG else "json")
 LOGGING_CONFIG = None
-logs.configure(level=LOG_LEVEL, form=LOG_FORMAT)
+logs.configure(level=LOG_LEVEL, form=LOG_FORMAT, redactor=INQUEST_REDACTOR)

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from rules import scan
@@ -38,7 +38,7 @@ class Redactor:
 
     emails: bool = True
     extra: tuple[Extra, ...] = ()
-    key: bytes = b""
+    key: bytes = field(default=b"", repr=False)
 
     def redact(self, text: str) -> str:
         """The text with every secret of a known shape replaced. Done twice it changes nothing more."""
@@ -48,6 +48,12 @@ class Redactor:
                 break
             text = clean
         return text
+
+    def redact_field(self, name: str, text: str) -> str:
+        """The value of a field with its secrets replaced; its name can say that it is one."""
+        before = f"{name}="
+        clean = self.redact(before + text)
+        return clean.removeprefix(before) if clean.startswith(before) else self.redact(text)
 
     def _once(self, text: str) -> str:
         if _OPEN not in text:

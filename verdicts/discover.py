@@ -21,6 +21,7 @@ from verdicts.collectors.source import Found
 from verdicts.evidence import given_attempt
 from verdicts.lease import Kept, Lease, LeaseLost, take_next
 from verdicts.models import Attempt, Discovery
+from verdicts.redaction import clean_text
 from verdicts.storable import moment, storable, storable_text
 from verdicts.waking import wake
 
@@ -80,7 +81,7 @@ def _look(lease: Lease[Discovery]) -> None:
             "discovery %s of %s failed: %s", row.name, cluster.name, said, exc_info=not isinstance(error, SourceError)
         )
         pause = min(timedelta(seconds=discovery.every) * 2 ** min(row.failures, 10), LONGEST_PAUSE)
-        _again(lease, pause, started_at=Now(), failures=row.failures + 1, error=storable_text(said)[:4000])
+        _again(lease, pause, started_at=Now(), failures=row.failures + 1, error=storable_text(clean_text(said))[:4000])
         return
     _again(
         lease,
@@ -90,7 +91,7 @@ def _look(lease: Lease[Discovery]) -> None:
         failures=0,
         error="",
         cursor=storable(found.cursor),
-        notes=[storable_text(note)[:1000] for note in notes[:MAX_NOTES]],
+        notes=[storable_text(clean_text(note))[:1000] for note in notes[:MAX_NOTES]],
         found=len(found.attempts),
     )
 

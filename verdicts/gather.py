@@ -32,6 +32,7 @@ from verdicts.conclude import current_ruleset, request_attribution
 from verdicts.evidence import given_attempt
 from verdicts.lease import Kept, Lease, LeaseLost, take_next
 from verdicts.models import Attempt, AttributionRequest, Collection, CollectionTask
+from verdicts.redaction import current_redactor
 from verdicts.waking import wake
 
 log = logging.getLogger(__name__)
@@ -208,7 +209,7 @@ def _collect(lease: Lease[CollectionTask]) -> None:
     if (why := sources.left_alone(cluster.name, source)) or left <= 0:
         _store(lease, [], _not_asked(source, why or "not asked: the round's time was up"), again=True)
         return
-    sink = Sink(source.name, source.source, current_ruleset())
+    sink = Sink(source.name, source.source, current_ruleset(), current_redactor())
     budget = Budget.of(seconds=min(source.seconds, left), megabytes=source.megabytes)
     error: SourceError | None = None
     with Kept(lease, lambda: {"read": sink.lines, "bytes": budget.taken}):

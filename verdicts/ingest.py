@@ -15,6 +15,7 @@ from rules.incident import open_incident
 from verdicts import conclude, limits, record
 from verdicts.choices import Mode, RequestState
 from verdicts.models import AttributionRequest
+from verdicts.redaction import current_redactor
 from verdicts.serializers import page_of
 
 #: What the engine calls an attempt that nothing names.
@@ -40,8 +41,9 @@ def ingest_path(path: Path, *, cluster: str = "", job: str = "", by: User | None
     `cluster` and `job` name what the incident itself does not. Files that belong to no named job get a
     name from their content: the same files are the same attempt, other files another one.
     """
-    incident = open_incident([path])
-    collected = collect(incident, conclude.current_ruleset())
+    redactor = current_redactor()
+    incident = open_incident([path], redactor=redactor)
+    collected = collect(incident, conclude.current_ruleset(), redactor=redactor)
     given = msgspec.structs.replace(incident.attempt, collectors=[], cluster=incident.attempt.cluster or cluster)
     notes = list(incident.notes)
     if given.job_id == UNNAMED:

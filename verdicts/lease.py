@@ -19,6 +19,7 @@ from verdicts import limits
 from verdicts.choices import RequestState
 from verdicts.models.leased import Leased
 from verdicts.owed import OwedQuerySet
+from verdicts.redaction import clean_text
 from verdicts.storable import storable_text
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class Lease(Generic[R]):
 
     def give_back(self, error: Exception, *, retry_after: timedelta = limits.RETRY_AFTER) -> None:
         """Note why a try failed and let it be tried again later, or leave it as failed for a person to see."""
-        text = storable_text(f"{type(error).__name__}: {error}"[:2000])
+        text = storable_text(clean_text(f"{type(error).__name__}: {error}")[:2000])
         tries = self.row.tries
         with transaction.atomic():
             try:

@@ -24,7 +24,6 @@ from rules.attempt import CollectorReport as GivenReport
 from rules.case import join_reports
 from rules.observation import MAX_BODY
 from rules.observation import Observation as GivenObservation
-from rules.redact import redact
 from rules.words import Domain, ReportStatus, Source
 from verdicts import limits, permissions
 from verdicts.choices import Label, Mode
@@ -41,6 +40,7 @@ from verdicts.models import (
     Verdict,
     Workload,
 )
+from verdicts.redaction import clean_fields, clean_text, current_redactor
 from verdicts.storable import moment, storable, storable_text
 
 #: How long late evidence may gather before the attempt is attributed again by itself.
@@ -111,7 +111,7 @@ def add_observations(attempt_id: UUID, given: Sequence[GivenObservation], *, key
     window = window_of(Attempt.objects.values_list("body", flat=True).get(pk=attempt_id))
     rows = {row.digest: row for row in (_observation_row(attempt_id, item, window) for item in given)}
     content = hashlib.sha256("".join(sorted(rows)).encode()).hexdigest()
-    key = storable_text(key) or content
+    key = clean_text(storable_text(key)) or content
     if len(key) > SHORT:  # an escape is longer than what it stands for
         key = hashlib.sha256(key.encode()).hexdigest()
     with transaction.atomic():
@@ -225,12 +225,14 @@ def store_collected(attempt: Attempt, given: Sequence[GivenObservation], report:
 
 def _report_body(report: GivenReport) -> dict[str, Any]:
     """A report as it is stored: it must be read back as what it was given as, and thousands of reasons are long."""
-    reason = redact(report.reason)
+    reason = clean_text(report.reason)
     counts = {
         field: min(getattr(report, field), MAX_COUNT) for field in ("read", "kept", "delivered", "bytes", "redacted")
     }
     cut = reason if len(reason) <= MAX_TEXT else reason[: MAX_TEXT - 1] + "…"
-    body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(report, reason=cut, **counts))
+    body: dict[str, Any] = msgspec.to_builtins(
+        msgspec.structs.replace(report, reason=cut, files=[*map(clean_text, report.files)], **counts)
+    )
     return body
 
 
@@ -273,7 +275,7 @@ def record_review(
 def _fit(given: GivenAttempt) -> GivenAttempt:
     """The attempt with storable texts, checked for what the columns can hold. Raises InputError."""
     try:
-        given = checked(_stored_form(given))
+        given = checked(_stored_form(given), redactor=current_redactor())
     except InputError as error:
         raise InputError(str(error).removeprefix("attempt: ")) from error
     for field in ("cluster", "workload", "account"):
@@ -365,16 +367,13 @@ def _observation_row(attempt_id: UUID, given: GivenObservation, window: tuple[in
     # An escape is longer than what it stands for; a name made of control characters is cut, not refused.
     given = msgspec.structs.replace(
         given,
-        body=redact(storable_text(given.body))[:MAX_BODY],
-        ref=redact(storable_text(given.ref))[:1024],
+        body=clean_text(storable_text(given.body))[:MAX_BODY],
+        ref=clean_text(storable_text(given.ref))[:1024],
         node=storable_text(given.node)[:SHORT],
         collector=storable_text(given.collector)[:SHORT],
         timestamp=storable_text(given.timestamp)[:64] if given.timestamp else None,
         observed_timestamp=storable_text(given.observed_timestamp)[:64] if given.observed_timestamp else None,
-        attributes={
-            name: redact(value) if isinstance(value, str) else value
-            for name, value in storable(given.attributes).items()
-        },
+        attributes=clean_fields(storable(given.attributes)),
     )
     place = place_of(ref=given.ref, timestamp=given.timestamp, text=given.body, near=near, zone=zone)
     return Observation(

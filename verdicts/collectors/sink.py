@@ -121,7 +121,7 @@ class Sink:
             status = ReportStatus.PARTIAL if read else ReportStatus.ERROR
         elif not read:
             status, reasons = ReportStatus.EMPTY, [empty or "it was asked and had nothing"]
-        reason = "; ".join([*reasons, *self._notes])
+        reason = self.redactor.redact("; ".join([*reasons, *self._notes]))
         ranges = [(one.first, one.last) for one in self._streams.values()]
         ranges += [(one.first, one.last) for one in self._file_reports]
         return observations, CollectorReport(

@@ -1,0 +1,79 @@
+"""What a site says about redaction is checked when it starts, with the key named."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rules.redaction_file import RedactionError, read_redaction_file
+
+SHOW = (
+    "from django.conf import settings\n"
+    "print(settings.INQUEST_REDACTOR.redact('PASSWORD=hunter2 ada@example.org BADGE-123456'))\n"
+)
+
+
+def start(tmp_path: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "DJANGO_SETTINGS_MODULE": "attribution_site.settings",
+        "INQUEST_DATA_DIR": str(tmp_path),
+        "SECRET_KEY": "a key of this test",
+    }
+    return subprocess.run(
+        [sys.executable, "-c", SHOW], env=environment | more, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_tags_come_from_the_sites_key_and_can_have_one_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("k" * 32 + "\n")
+    first = start(tmp_path).stdout
+    assert "hunter2" not in first and "PASSWORD=[redacted: secret " in first
+    assert start(tmp_path, SECRET_KEY="another").stdout != first
+    own = [start(tmp_path, SECRET_KEY=key, INQUEST_REDACTION_KEY="k" * 32).stdout for key in ("one", "two")]
+    assert own[0] == own[1] == start(tmp_path, INQUEST_REDACTION_KEY_FILE=str(file)).stdout != first
+
+
+def test_a_site_may_keep_addresses_and_add_patterns(tmp_path: Path) -> None:
+    file = tmp_path / "redaction.toml"
+    file.write_text("[[pattern]]\nkind = 'badge'\nmatch = 'BADGE-[0-9]{6}'\n")
+    said = start(tmp_path, INQUEST_REDACT_EMAILS="false", INQUEST_REDACTION_FILE=str(file)).stdout
+    assert " ada@example.org [redacted: badge " in said
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"INQUEST_REDACTION_KEY": "short"}, "INQUEST_REDACTION_KEY has fewer than 16 characters"),
+        ({"INQUEST_REDACTION_KEY_FILE": "nowhere"}, "INQUEST_REDACTION_KEY_FILE: "),
+        ({"INQUEST_REDACTION_FILE": "nowhere"}, "INQUEST_REDACTION_FILE: "),
+    ],
+)
+def test_what_cannot_be_used_is_named(more: dict[str, str], said: str, tmp_path: Path) -> None:
+    assert said in start(tmp_path, **more).stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[pattern]]\nkind = 'badge'\n", ":1: pattern[0]: Object missing required field `match`"),
+        ("[[pattern]]\nkind = 'badge'\nmatch = 'x'\nextra = 1\n", ":4: pattern[0]: Object contains unknown field `extra`"),
+        ("[[pattern]]\nkind = '[badge]'\nmatch = 'xy'\n", ":2: pattern[0].kind: "),
+        ("[[pattern]]\nkind = 'my abcdef'\nmatch = 'xy'\n", ":2: pattern[0].kind: 'my abcdef' ends like the tag"),
+        ("[[pattern]]\nkind = 'badge'\nmatch = '(a'\n", ":3: pattern[0].match: not a regular expression"),
+        ("[[pattern]]\nkind = 'badge'\nmatch = 'a*'\n", ":3: pattern[0].match: matches the empty text"),
+        ("[[pattern]]\nkind = 'badge'\nmatch = 'a(?=b)'\n", ":3: pattern[0].match: look-around is not linear-time"),
+        ("[[pattern]]\nkind = 'badge'\nmatch = 'a{1,99999}'\n", ":3: pattern[0].match: "),
+        ("[[pattern]]\nkind = \n", ":2: "),
+        ("colour = 'red'\n", ":1: Object contains unknown field `colour`"),
+    ],
+)
+def test_a_wrong_file_says_line_and_key(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "redaction.toml"
+    file.write_text(text)
+    with pytest.raises(RedactionError) as error:
+        read_redaction_file(file)
+    assert str(error.value).startswith(f"{file}{said}")
