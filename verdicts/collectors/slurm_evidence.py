@@ -1,0 +1,148 @@
+"""What Slurm says of one attempt, as lines for the rules: the job, its steps, its nodes, the controller's log."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+from rules.stamp import MICRO, parse_stamp
+from rules.words import Source
+from verdicts.collectors.ask import Ask, Budget, BudgetSpent, SourceError
+from verdicts.collectors.server import Server
+from verdicts.collectors.sink import Sink
+from verdicts.collectors.slurm_commands import Commands
+from verdicts.collectors.slurm_log import lines_about
+from verdicts.collectors.slurm_records import Job, NodeState, as_lines, joined, merged, node_line
+from verdicts.collectors.slurm_ways import Slurm, check_ways, ways
+from verdicts.collectors.source import Probe, SourceSettings
+
+#: How far back the newest end of a job is looked for.
+LATELY = timedelta(hours=24)
+
+
+class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The scheduler's own evidence. Settings as of the discovery.
+
+    `controller_log` is the path of slurmctld's log where it can be read from here; its lines that speak of the job or
+    of its nodes are read too. `timezone` is the zone of its stamps.
+    """
+
+    source: Source = Source.SCHEDULER
+    server: Server | None = None
+    commands: Commands = Commands()
+    slurm_cluster: str = ""
+    controller_log: str = ""
+    timezone: str = ""
+
+    gives: ClassVar[frozenset[Source]] = frozenset({Source.SCHEDULER})
+
+    def check(self) -> None:
+        check_ways(self.server, self.commands, self.timezone)
+
+    def collect(self, ask: Ask, out: Sink) -> None:
+        slurm = ways(self.server, self.commands, self.slurm_cluster, ask.budget)
+        failure: SourceError | None = None
+        try:
+            failure = self._job(ask, slurm, out)
+            self._nodes(ask, slurm, out)
+            if self.controller_log:
+                lines_about(self.controller_log, self.timezone, ask, out)
+        finally:
+            for said in slurm.notes:
+                out.note(said)
+        if failure is not None and not out.lines:
+            raise failure
+
+    def probe(self, nodes: Sequence[str], budget: Budget) -> Probe:
+        slurm = ways(self.server, self.commands, self.slurm_cluster, budget)
+        version = slurm.version()
+        clock = slurm.clock()
+        now = datetime.fromtimestamp(clock, UTC) if clock else datetime.now(UTC)
+        there = frozenset(node.name for node in slurm.nodes(()))
+        newest, jobs = None, None
+        try:
+            lately = slurm.ended_since(int((now - LATELY).timestamp()), int(now.timestamp()) + 60)
+            ends = [job.end for job in lately if job.ended]
+            newest = datetime.fromtimestamp(max(ends), UTC) if ends else None
+            jobs = frozenset(job.id for job in lately)
+        except BudgetSpent:
+            raise
+        except SourceError as error:
+            slurm.note(f"accounting does not answer: {error}")
+        return Probe(
+            version=version,
+            newest=newest,
+            server_time=datetime.fromtimestamp(clock, UTC) if clock else None,
+            nodes=frozenset(nodes) & there,
+            jobs=jobs,
+            notes=tuple(slurm.notes),
+        )
+
+    def _job(self, ask: Ask, slurm: Slurm, out: Sink) -> SourceError | None:
+        """The record of the job and of its steps. What did not answer is a gap where the other did."""
+        found: list[Job] = []
+        failure: SourceError | None = None
+        for what, look in (
+            ("accounting", lambda: slurm.history([ask.attempt.job_id], steps=True)[0]),
+            ("the controller", lambda: slurm.job(ask.attempt.job_id)),
+        ):
+            try:
+                found += look()
+            except BudgetSpent:
+                raise
+            except SourceError as error:
+                failure = failure or error
+                out.partial(f"{what} did not answer: {error}")
+        submit = seconds(ask.attempt.submit_time)
+        whole = joined(merged(job for job in found if job.id == ask.attempt.job_id))
+        own = [job for job in whole if job.submit == submit] if submit else whole[-1:]
+        reader = out.stream("job")
+        for job in own:
+            for text, moment in as_lines(job):
+                reader.feed(text.encode(), [moment * 10**9] if moment else None)
+        return failure
+
+    def _nodes(self, ask: Ask, slurm: Slurm, out: Sink) -> None:
+        """What the controller and accounting say of the nodes in the attempt's window."""
+        if not ask.nodes:
+            return
+        begin, end = int(ask.begin.timestamp()), int(ask.end.timestamp())
+        told: list[NodeState] = []
+        try:
+            told += (node for node in slurm.nodes(ask.nodes) if _counts(node, end))
+        except BudgetSpent:
+            raise
+        except SourceError as error:
+            out.partial(f"the nodes' states are not known: {error}")
+        try:
+            # After a job that did well only the present states are looked at: this question is the slowest.
+            well = ask.attempt.state == "COMPLETED"
+            events = [] if well else self.commands.events(ask.nodes, begin, end, ask.budget)
+            told += (node for node in events if node.name in set(ask.nodes) and begin <= node.since <= end)
+        except BudgetSpent:
+            raise
+        except SourceError as error:
+            # slurmrestd has no call for them: without the commands only the present states are known.
+            out.note(f"when nodes were down before is not known: {error}")
+        for node in _distinct(told):
+            out.stream("node", node=node.name).feed(
+                node_line(node).encode(), [node.since * 10**9] if node.since else None
+            )
+
+
+def seconds(text: str | None) -> int:
+    """A time of an attempt in seconds since 1970, 0 where there is none."""
+    stamp = parse_stamp(text) if text else None
+    return stamp.micros // MICRO if stamp is not None else 0
+
+
+def _counts(node: NodeState, end: int) -> bool:
+    """Whether a node's present state can have to do with an attempt: it has a reason, given before the attempt's end.
+
+    What was done to a node afterwards says nothing of the attempt, and a healthy node nothing at all.
+    """
+    return bool(node.reason) and 0 < node.since <= end
+
+
+def _distinct(nodes: Iterable[NodeState]) -> Iterable[NodeState]:
+    """The states, those that the controller and accounting both tell once."""
+    return {(node.name, node.reason, node.since): node for node in nodes}.values()
