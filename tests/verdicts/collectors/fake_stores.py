@@ -1,0 +1,211 @@
+"""Log stores on a loopback port that answer as the documented ones do, from memory, quickly.
+
+`FakeLoki` speaks `query_range`, label values and build information; paging, limits, directions and times as in
+https://grafana.com/docs/loki/latest/reference/loki-http-api/ . It is a small faithful store for tests of paging
+and, with `same_for_all`, a source that answers at once for benchmarks: whatever job is asked for, the same
+answers are made once and sent again.
+"""
+
+import json
+import re
+import socket
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+_MATCHER = re.compile(r'\s*([\w.]+)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*")\s*,?')
+_FILTER = re.compile(r'\s*(\|=|!=)\s*("(?:[^"\\]|\\.)*")')
+
+#: What a handler gives: a status, a body.
+Reply = tuple[int, bytes]
+
+
+class HttpServer:
+    """HTTP/1.1 with connections that stay open, a thread each, and nothing that is not needed."""
+
+    def __init__(self, handle: Callable[[str, dict[str, str], dict[str, str]], Reply]) -> None:
+        self._handle = handle
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._open: set[socket.socket] = set()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in list(self._open):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # it has gone by itself
+        self._thread.join(5)
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        self._open.add(connection)
+        with connection:
+            data = b""
+            try:
+                while True:
+                    while b"\r\n\r\n" not in data:
+                        if not (piece := connection.recv(65_536)):
+                            return
+                        data += piece
+                    head, _, data = data.partition(b"\r\n\r\n")
+                    line, *rows = head.decode("latin-1").split("\r\n")
+                    headers = {name.lower(): value.strip() for name, _, value in (row.partition(":") for row in rows)}
+                    length = int(headers.get("content-length", 0))
+                    while len(data) < length:
+                        data += connection.recv(65_536)
+                    body, data = data[:length], data[length:]
+                    target = urlsplit(line.split(" ")[1])
+                    params = dict(parse_qsl(target.query) + parse_qsl(body.decode()))
+                    status, answer = self._handle(unquote(target.path), params, headers)
+                    told = f"HTTP/1.1 {status} So\r\nContent-Type: application/json\r\nContent-Length: {len(answer)}"
+                    connection.sendall(told.encode() + b"\r\n\r\n" + answer)
+            except OSError:
+                return
+            finally:
+                self._open.discard(connection)
+
+
+def matches(selector: str, labels: dict[str, str]) -> bool:
+    """Whether a stream's labels are what the matchers between braces say; expressions match the whole value."""
+    position = 0
+    while position < len(selector.rstrip()):
+        found = _MATCHER.match(selector, position)
+        assert found, f"no matcher: {selector[position:]!r}"
+        name, sign, text = found[1], found[2], json.loads(found[3])
+        value = labels.get(name, "")
+        hit = bool(re.fullmatch(text, value)) if "~" in sign else value == text
+        if hit == sign.startswith("!"):
+            return False
+        position = found.end()
+    return True
+
+
+@dataclass
+class _Held:
+    labels: dict[str, str]
+    times: list[int] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    written: list[bytes] = field(default_factory=list)
+
+
+class FakeLoki:
+    """Streams of entries, each with times in order, and the interface over them.
+
+    `max_entries` is Loki's max_entries_limit_per_query. `requests` are the path and parameters of each question.
+    With `same_for_all` the answers depend on the time and the page asked for alone.
+    """
+
+    def __init__(self, *, max_entries: int = 5_000, same_for_all: bool = False) -> None:
+        self.max_entries, self.same_for_all = max_entries, same_for_all
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.headers: list[dict[str, str]] = []
+        self._streams: list[_Held] = []
+        self._made: dict[tuple[str, ...], Reply] = {}
+        self._server: HttpServer | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers, while it is open as a context."""
+        assert self._server is not None
+        return self._server.url
+
+    def __enter__(self) -> Self:
+        self._server = HttpServer(self.handle).__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.__exit__(kind, error, trace)
+
+    def add(self, labels: dict[str, str], entries: Iterable[tuple[int, str]]) -> None:
+        """Take a stream's entries: nanoseconds since 1970 and lines."""
+        held = next((one for one in self._streams if one.labels == labels), None)
+        if held is None:
+            held = _Held(labels)
+            self._streams.append(held)
+        both = sorted([*zip(held.times, held.lines, strict=True), *entries], key=lambda entry: entry[0])
+        held.times, held.lines = [time for time, _ in both], [line for _, line in both]
+        held.written = [json.dumps([str(time), line]).encode() for time, line in both]
+        self._made.clear()
+
+    def handle(self, path: str, params: dict[str, str], headers: dict[str, str]) -> Reply:
+        """Answer one question."""
+        self.requests.append((path, params))
+        self.headers.append(headers)
+        if path.endswith("/query_range"):
+            names = ("start", "end", "limit", "direction") if self.same_for_all else tuple(params)
+            key = tuple(params.get(name, "") for name in names)
+            if key not in self._made:
+                self._made[key] = self._query_range(params)
+            return self._made[key]
+        if path.endswith("/buildinfo"):
+            return 200, b'{"version":"3.5.1","revision":"abc","branch":"main","goVersion":"go1.24"}'
+        if found := re.search(r"/label/(\w+)/values$", path):
+            selector = params.get("query", "{}")[1:-1]
+            values = {one.labels.get(found[1]) for one in self._streams if matches(selector, one.labels)} - {None}
+            return 200, json.dumps({"status": "success", "data": sorted(map(str, values))}).encode()
+        if path.endswith("/labels"):
+            return 200, b'{"status":"success","data":[]}'
+        return 404, b"404 page not found\n"
+
+    def _query_range(self, params: dict[str, str]) -> Reply:
+        limit, start, end = int(params.get("limit", 100)), int(params["start"]), int(params["end"])
+        if limit > self.max_entries:
+            told = "max entries limit per query exceeded, limit > max_entries_limit_per_query"
+            return 400, f"{told} ({limit} > {self.max_entries})".encode()
+        selector, _, behind = params["query"].rpartition("}")
+        found = []
+        for held in self._streams:
+            if self.same_for_all or matches(selector.strip()[1:], held.labels):
+                low, high = bisect_left(held.times, start), bisect_left(held.times, end)
+                found += [
+                    (held.times[index], held, index) for index in range(low, high) if _passes(behind, held, index)
+                ]
+        # Of entries with one time, Loki gives those of any stream first.
+        found.sort(key=lambda one: one[0], reverse=params.get("direction", "backward") == "backward")
+        found = found[:limit]
+        streams: dict[int, tuple[_Held, list[bytes]]] = {}
+        for _, held, index in found:
+            streams.setdefault(id(held), (held, []))[1].append(held.written[index])
+        result = b",".join(
+            b'{"stream":%s,"values":[%s]}' % (json.dumps(held.labels).encode(), b",".join(rows))
+            for held, rows in streams.values()
+        )
+        stats = b'{"summary":{"totalEntriesReturned":%d,"execTime":0.01}}' % len(found)
+        return 200, b'{"status":"success","data":{"resultType":"streams","result":[%s],"stats":%s}}' % (result, stats)
+
+
+def _passes(behind: str, held: _Held, index: int) -> bool:
+    """Whether a line passes the line filters behind a selector."""
+    position = 0
+    while position < len(behind.rstrip()):
+        found = _FILTER.match(behind, position)
+        assert found, f"no filter: {behind[position:]!r}"
+        if (json.loads(found[2]) in held.lines[index]) != (found[1] == "|="):
+            return False
+        position = found.end()
+    return True
