@@ -22,7 +22,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYP
 from prometheus_client.registry import Collector
 
 from attribution_site.health import ruleset_digest
-from verdicts import measure
+from verdicts import measure, source_find
 
 log = structlog.get_logger("inquest.metrics")
 
@@ -60,7 +60,35 @@ class Numbers(Collector):
             standing.add_metric([domain, strength or "none"], stand)
         yield verdicts
         yield standing
+        yield from _sources()
         yield from _rules()
+
+
+def _sources() -> Iterator[Metric]:
+    blind = GaugeMetricFamily(
+        "inquest_source_blind", "1 for a source whose silence proves nothing.", labels=["cluster", "name", "source"]
+    )
+    for cluster, name, source, is_blind in measure.sources():
+        blind.add_metric([cluster, name, source], int(is_blind))
+    yield blind
+    failures = GaugeMetricFamily(
+        "inquest_discovery_failures", "Looks for attempts in a row that failed.", labels=["cluster", "name"]
+    )
+    succeeded = GaugeMetricFamily(
+        "inquest_discovery_succeeded_timestamp_seconds",
+        "When a look for attempts last succeeded.",
+        labels=["cluster", "name"],
+    )
+    for cluster, name, number, at in measure.discoveries():
+        failures.add_metric([cluster, name], number)
+        succeeded.add_metric([cluster, name], at)
+    yield failures
+    yield succeeded
+    gathering = source_find.gathering()
+    tasks = GaugeMetricFamily("inquest_collection_tasks", "Sources to be read for attempts.", labels=["state"])
+    tasks.add_metric(["waiting"], gathering.waiting)
+    tasks.add_metric(["running"], gathering.running)
+    yield tasks
 
 
 def _rules() -> Iterator[Metric]:

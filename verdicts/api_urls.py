@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from verdicts import api, rule_api
+from verdicts import api, rule_api, source_api
 
 urlpatterns = [
     path("attempts", api.Attempts.as_view(), name="api-attempts"),
@@ -28,14 +28,20 @@ urlpatterns = [
         api.VerdictHistory.as_view(),
         name="api-verdict-history",
     ),
+    path("attempts/<uuid:pk>/collections", source_api.Collections.as_view(), name="api-collections"),
+    path("collections/<uuid:pk>", source_api.CollectionDetail.as_view(), name="api-collection"),
+    path("sources", source_api.Sources.as_view(), name="api-sources"),
+    path("sources/check", source_api.SourceChecks.as_view(), name="api-source-checks"),
+    path("discoveries", source_api.Discoveries.as_view(), name="api-discoveries"),
     path(
         "attributions/<uuid:pk>",
         api.AttributionDetail.as_view(),
         name="api-attribution",
     ),
-    path("verdicts", api.Verdicts.as_view(), name="api-verdicts"),
+    path("", include("verdicts.list_api_urls")),
     path("verdicts/<uuid:pk>", api.VerdictDetail.as_view(), name="api-verdict"),
     path("verdicts/<uuid:pk>/body", api.VerdictBody.as_view(), name="api-verdict-body"),
+    path("verdicts/<uuid:pk>/comments", api.Comments.as_view(), name="api-comments"),
     path("reviews", api.Reviews.as_view(), name="api-reviews"),
     path("clusters", api.Clusters.as_view(), name="api-clusters"),
     path("nodes", api.Nodes.as_view(), name="api-nodes"),

@@ -8,7 +8,7 @@ from django.db.models import Count, Min, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from verdicts import wording
+from verdicts import source_find, wording
 from verdicts.choices import RequestState
 from verdicts.models import AttributionRequest, DriftCheck, UnrecognisedLine, Verdict
 
@@ -66,3 +66,20 @@ def last_drift() -> LastDrift | None:
     kinds = Counter(sign["kind"] for sign in last.signs)
     silent = sorted({sign["rule"] for sign in last.signs if sign["kind"] == "silent"})
     return LastDrift(last.checked_at.timestamp(), {kind: kinds[kind] for kind in wording.DRIFT}, silent)
+
+
+def sources() -> list[tuple[str, str, str, bool]]:
+    """Cluster, name, kind of evidence and whether it is blind, of each configured source."""
+    return [
+        (shown.cluster, shown.name, shown.source, bool(shown.row and shown.row.blind_since))
+        for shown in source_find.configured_sources()
+    ]
+
+
+def discoveries() -> list[tuple[str, str, int, float]]:
+    """Cluster, name, failures in a row and the time of the last success (0 before the first) of each discovery."""
+    out = []
+    for row in source_find.discoveries():
+        at = row.succeeded_at.timestamp() if row.succeeded_at else 0.0
+        out.append((row.cluster.name if row.cluster else "", row.name, row.failures, at))
+    return out

@@ -6,7 +6,7 @@ from celery import shared_task
 from celery.signals import worker_init
 from django.conf import settings
 
-from verdicts import conclude, discover, drift, gather, waking
+from verdicts import conclude, discover, drift, gather, source_check, waking
 from verdicts.models import AttributionRequest, CollectionTask, Discovery
 
 
@@ -38,6 +38,12 @@ def attribute() -> None:
 def look_for_drift() -> None:
     """Compare what the rules saw lately with what they saw before; a sign is logged as `rules.drift`."""
     drift.check(settings.INQUEST_DRIFT_DAYS)
+
+
+@shared_task(name="verdicts.check_sources", ignore_result=True)
+def check_sources() -> None:
+    """Look whether every source still sees; one that goes blind is told of in log, page and metrics."""
+    source_check.check_in_turn()
 
 
 @shared_task(name="verdicts.sweep", ignore_result=True, expires=30)

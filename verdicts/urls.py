@@ -3,19 +3,24 @@
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from verdicts import list_pages, log_pages, rule_pages, verdict_pages
+from verdicts import log_pages, rule_pages, source_pages, verdict_pages
 
 app_name = "verdicts"
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="verdicts:list"), name="start"),
-    path("verdicts/", list_pages.verdict_list, name="list"),
+    path("", include("verdicts.list_urls")),
     path("verdicts/<uuid:verdict_id>/", verdict_pages.verdict_detail, name="detail"),
     path("verdicts/<uuid:verdict_id>/review/", verdict_pages.review, name="review"),
+    path("verdicts/<uuid:verdict_id>/comment/", verdict_pages.comment, name="comment"),
     path("attempts/<uuid:attempt_id>/", verdict_pages.attempt, name="attempt"),
     path("attempts/<uuid:attempt_id>/attribute/", verdict_pages.attribute, name="attribute"),
     path("attempts/<uuid:attempt_id>/log/", log_pages.log, name="log"),
     path("attempts/<uuid:attempt_id>/progress/", verdict_pages.progress, name="progress"),
+    path("attempts/<uuid:attempt_id>/collection/", source_pages.collection, name="collection"),
+    path("attempts/<uuid:attempt_id>/collect/", source_pages.collect, name="collect"),
+    path("sources/", source_pages.source_list, name="sources"),
+    path("sources/check/", source_pages.check, name="sources-check"),
     path("rules/", rule_pages.catalogue_list, name="rules"),
     path("rules/coverage/", rule_pages.coverage, name="rule-coverage"),
     path("rules/unrecognised/", rule_pages.unrecognised, name="unrecognised"),

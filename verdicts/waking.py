@@ -25,7 +25,8 @@ TASKS: dict[type[Leased], str] = {
     Discovery: "verdicts.discover",
 }
 #: Waiting for systems of a cluster must not keep attributions waiting: a worker of its own reads this queue.
-QUEUES: dict[type[Leased], str] = {CollectionTask: "inquest-collect", Discovery: "inquest-collect"}
+COLLECT_QUEUE = "inquest-collect"
+QUEUES: dict[type[Leased], str] = {CollectionTask: COLLECT_QUEUE, Discovery: COLLECT_QUEUE}
 #: Seconds that a broker may take. One that is down or hangs must not hold up an ingest.
 PATIENCE = 2.0
 #: What an address raises that names no broker, a port that is none, or a transport that is not installed.
@@ -50,6 +51,18 @@ def wake(rows: Sequence[UUID], model: type[Leased] = AttributionRequest) -> int:
     if sent:
         model.objects.filter(pk__in=sent).update(sent_at=Now())  # type: ignore[attr-defined]
     return len(sent)
+
+
+def wake_task(name: str, *, queue: str) -> bool:
+    """Send one message for a task that works off no rows; False where the broker is not reached."""
+    try:
+        with pools.producers[_connection(current_app)].acquire(block=True, timeout=PATIENCE) as producer:
+            current_app.send_task(name, producer=producer, retry=False, queue=queue)
+    except (BrokerError, OSError, *WRONG_ADDRESS) as error:
+        pools.reset()
+        log.warning("broker not reached, %s was not asked for: %s", name, error)
+        return False
+    return True
 
 
 def _send(rows: Sequence[UUID], model: type[Leased], sent: list[UUID]) -> None:

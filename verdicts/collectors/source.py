@@ -87,6 +87,11 @@ class DiscoverySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     every: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 10.0
     seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 60.0
 
+    @property
+    def kind(self) -> str:
+        """The word that stands for this system in the file."""
+        return str(self.__struct_config__.tag)
+
     def check(self) -> None:
         """What the types cannot. Raises ValueError naming the key."""
 

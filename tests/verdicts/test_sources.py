@@ -1,0 +1,201 @@
+"""The contract check: what a source's answer means, what is stored of it, and where it is shown."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from rules.ruleset import load_ruleset
+from rules.words import Source
+from tests.verdicts.builders import an_attempt
+from verdicts import clusters, gather, measure, record, source_check, source_find, sources, waking
+from verdicts.collectors.ask import Ask, Budget, SourceError
+from verdicts.collectors.config import Clusters, ClusterSettings
+from verdicts.collectors.sink import Sink
+from verdicts.collectors.source import Probe, SourceSettings
+from verdicts.models import SourceState
+from verdicts.source_check import Checked, judge
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+NODES = ["gpu-01", "gpu-02"]
+
+
+class Probed(SourceSettings, tag="probed", frozen=True, kw_only=True):
+    """A source whose look finds what the test says."""
+
+    def collect(self, ask: Ask, out: Sink) -> None:
+        out.stream(node=ask.nodes[0]).feed(b"x")
+
+    def probe(self, nodes: Any, budget: Budget) -> Probe:
+        found = FOUND[self.name]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+FOUND: dict[str, Probe | Exception] = {}
+
+
+def looked(source: Source = Source.SYSLOG, found: Probe | SourceError | None = None, **more: Any) -> Checked:
+    said = {"newest": NOW - timedelta(seconds=5), "nodes": frozenset(NODES)} | more
+    settings = Probed(name="loki-a", source=source)
+    cluster = ClusterSettings(name="alpha", source=[settings])  # type: ignore[list-item]
+    return judge(cluster, settings, found or Probe(**said), NODES, load_ruleset(), NOW)
+
+
+def test_a_source_with_fresh_data_of_every_node_sees() -> None:
+    checked = looked()
+    assert (checked.health, checked.fix) == ("sees", [])
+    assert "2 of 2 nodes" in checked.summary
+    assert checked.rules >= checked.rules_only_here > 0
+
+
+@pytest.mark.parametrize(
+    ("more", "health", "words"),
+    [
+        ({"found": SourceError("http://loki:3100: connection refused")}, "blind", "connection refused"),
+        ({"newest": None}, "blind", "Do the agents"),
+        ({"newest": NOW - timedelta(hours=2)}, "blind", "agents"),
+        ({"nodes": frozenset({"10.0.0.1:9100"})}, "blind", "its labels say 10.0.0.1:9100"),
+        ({"nodes": frozenset({"gpu-01"})}, "degraded", "Nothing came lately of gpu-02"),
+        ({"server_time": NOW + timedelta(seconds=90)}, "degraded", "Keep both machines in time"),
+        ({"newest": NOW + timedelta(minutes=9)}, "degraded", "Set the clocks"),
+        (
+            {"newest": NOW - timedelta(seconds=100), "arrived": NOW - timedelta(seconds=10)},
+            "degraded",
+            "Set lag to 135",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_to_do(more: dict[str, Any], health: str, words: str) -> None:
+    checked = looked(**more)
+    assert checked.health == health
+    assert words in " ".join([checked.summary, *checked.fix])
+
+
+def test_silence_is_normal_for_kinds_that_speak_seldom() -> None:
+    assert looked(Source.GPU_EVENTS, newest=None, nodes=frozenset()).health == "sees"
+    assert looked(Source.APPLOG, newest=NOW - timedelta(days=2)).health == "sees"
+
+
+@pytest.fixture
+def alpha(monkeypatch: pytest.MonkeyPatch, db: None, sent: list[str]) -> Iterator[ClusterSettings]:
+    sources.forget()
+    clusters.cluster_row.cache_clear()
+    syslog = Probed(name="loki-a", source=Source.SYSLOG)
+    metrics = Probed(name="prom-a", source=Source.NODE_METRICS)
+    cluster = ClusterSettings(name="alpha", source=[syslog, metrics])  # type: ignore[list-item]
+    for module in (source_check, source_find, gather):
+        monkeypatch.setattr(module, "current_clusters", lambda: Clusters(cluster=[cluster]))
+    record.record_attempt(an_attempt())
+    now = timezone.now()
+    FOUND["loki-a"] = Probe(newest=now, nodes=frozenset(NODES))
+    FOUND["prom-a"] = Probe(newest=now, nodes=frozenset(NODES))
+    yield cluster
+    FOUND.clear()
+
+
+def test_a_source_is_blind_from_the_moment_it_was_seen_to_be(alpha: ClusterSettings) -> None:
+    assert [one.health for one in source_check.check()] == ["sees", "sees"]
+    FOUND["loki-a"] = SourceError("connection refused")
+    source_check.check()
+    since = SourceState.objects.get(name="loki-a").blind_since
+    assert since is not None
+    source_check.check()
+    assert SourceState.objects.get(name="loki-a").blind_since == since
+    assert ("alpha", "loki-a", "syslog", True) in measure.sources()
+    assert [row.name for row in source_find.blind()] == ["loki-a"]
+    FOUND["loki-a"] = Probe(newest=timezone.now(), nodes=frozenset(NODES))
+    source_check.check()
+    assert SourceState.objects.get(name="loki-a").blind_since is None
+
+
+def test_a_fault_of_a_check_is_a_result_not_the_end(alpha: ClusterSettings) -> None:
+    FOUND["loki-a"] = ZeroDivisionError("x")
+    first, second = source_check.check()
+    assert (first.health, second.health) == ("blind", "sees")
+    assert "a fault of Inquest" in first.fix[0]
+
+
+def test_one_source_or_cluster_can_be_chosen(alpha: ClusterSettings) -> None:
+    assert [one.name for one in source_check.check(name="prom-a")] == ["prom-a"]
+    assert source_check.check(cluster="beta") == []
+
+
+def test_the_page_says_of_each_source_what_to_mend(alpha: ClusterSettings, as_: Callable[..., Client]) -> None:
+    viewer = as_("viewer")
+    page = viewer.get("/sources/").content.decode()
+    assert "not checked" in page
+    FOUND["loki-a"] = Probe(newest=timezone.now(), nodes=frozenset({"<b>n1</b>"}))
+    source_check.check()
+    page = viewer.get("/sources/").content.decode()
+    assert "none of the cluster&#x27;s nodes is in its labels" in page
+    assert "<b>n1</b>" not in page
+    assert "Not configured: applog" in page
+
+
+def test_without_a_clusters_file_the_page_says_how_to_begin(
+    db: None, monkeypatch: pytest.MonkeyPatch, as_: Callable[..., Client]
+) -> None:
+    monkeypatch.setattr(source_find, "current_clusters", Clusters)
+    assert "INQUEST_CLUSTERS_FILE" in as_("viewer").get("/sources/").content.decode()
+
+
+def test_checking_now_needs_the_right_to_it(
+    alpha: ClusterSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    as_: Callable[..., Client],
+    client_of: Callable[..., APIClient],
+) -> None:
+    assert as_("viewer").post("/sources/check/").status_code == 403
+    asked: list[str] = []
+    monkeypatch.setattr(waking, "wake_task", lambda name, **_: not asked.append(name))
+    operator = client_of("operator")
+    assert operator.post("/api/v1/sources/check").status_code == 202
+    assert asked == ["verdicts.check_sources"]
+    monkeypatch.setattr(waking, "wake_task", lambda *_, **__: False)
+    assert operator.post("/api/v1/sources/check").status_code == 409
+
+
+def test_the_api_lists_sources_with_their_checks(alpha: ClusterSettings, client_of: Callable[..., APIClient]) -> None:
+    source_check.check()
+    listed = client_of("viewer").get("/api/v1/sources").json()
+    assert [(one["name"], one["health"]) for one in listed] == [("loki-a", "sees"), ("prom-a", "sees")]
+    assert listed[0]["check"]["nodes_known"] == 2
+
+
+def test_a_collection_is_asked_for_and_followed_through_the_api(
+    alpha: ClusterSettings, client_of: Callable[..., APIClient]
+) -> None:
+    attempt, _ = record.record_attempt(an_attempt())
+    where = f"/api/v1/attempts/{attempt.pk}/collections"
+    assert client_of("viewer").post(where).status_code == 403
+    operator = client_of("operator")
+    asked = operator.post(where)
+    assert asked.status_code == 202
+    assert {task["state"] for task in asked.json()["tasks"]} == {"pending"}
+    assert operator.post(where).json()["id"] == asked.json()["id"]
+    gather.work()
+    done = operator.get(f"/api/v1/collections/{asked.json()['id']}").json()
+    assert {task["status"] for task in done["tasks"]} == {"ok"}
+    assert done["finished_at"] is not None
+    assert len(operator.get(where).json()) == 1
+
+
+def test_the_collection_page_polls_while_a_round_is_open(alpha: ClusterSettings, as_: Callable[..., Client]) -> None:
+    viewer = as_("viewer")
+    attempt, _ = record.record_attempt(an_attempt())
+    address = f"/attempts/{attempt.pk}/collection/"
+    assert "Nothing was collected" in viewer.get(address).content.decode()
+    gather.ask(attempt.pk)
+    page = viewer.get(address).content.decode()
+    assert "every 2s" in page
+    assert "waits" in page
+    gather.work()
+    page = viewer.get(address).content.decode()
+    assert "every 2s" not in page
+    assert page.count("collected</span>") == 2
