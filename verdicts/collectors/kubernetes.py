@@ -1,0 +1,156 @@
+"""Kubernetes: attempts of Jobs, JobSets and training jobs with and without Kueue, the logs of pods, events and states.
+
+Pods and where they ran are gone soon after a run: what is looked at in time is kept in the discovery's cursor.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from rules.words import Source
+from verdicts.collectors.ask import Ask, Budget, SourceError
+from verdicts.collectors.kubernetes_attempts import forget, told, unended
+from verdicts.collectors.kubernetes_client import Api, Connection
+from verdicts.collectors.kubernetes_events import collect_events, newest_event
+from verdicts.collectors.kubernetes_facts import Reading, State
+from verdicts.collectors.kubernetes_logs import collect_logs, known_nodes, newest_line
+from verdicts.collectors.kubernetes_objects import JobId
+from verdicts.collectors.kubernetes_watch import look
+from verdicts.collectors.sink import Sink
+from verdicts.collectors.source import DiscoverySettings, Found, Probe, SourceSettings
+
+_SELECTOR = re.compile(r"[A-Za-z0-9._/!=,() -]{0,1000}")
+_NAMESPACE = re.compile("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def _check(api: Api, namespaces: Sequence[str], selector: str = "") -> None:
+    """What the types of the settings cannot say. Raises ValueError naming the key."""
+    api.check()
+    for namespace in namespaces:
+        if not _NAMESPACE.fullmatch(namespace):
+            raise ValueError(f"namespaces: {namespace[:80]!r} is not the name of a namespace")
+    if not _SELECTOR.fullmatch(selector):
+        raise ValueError("selector: is not a label selector such as team=llm,tier!=test")
+
+
+class KubernetesDiscovery(DiscoverySettings, frozen=True, kw_only=True, tag="kubernetes"):
+    """Attempts in a cluster: in `namespaces`, or all; of objects and pods that carry what `selector` says, or all.
+
+    `user_label` and `account_label` name labels or annotations of a run; without, the account is the namespace.
+    Runs that ended more than `history` seconds before the first look are left out.
+    """
+
+    api: Api = Api()
+    namespaces: tuple[str, ...] = ()
+    selector: str = ""
+    user_label: str = ""
+    account_label: str = ""
+    history: Annotated[float, msgspec.Meta(ge=0, le=30 * 86_400)] = 86_400.0
+
+    def check(self) -> None:
+        _check(self.api, self.namespaces, self.selector)
+
+    def discover(self, cursor: dict[str, Any], now: datetime, budget: Budget) -> Found:
+        state = _state(cursor)
+        moment = int(now.timestamp())
+        state.first = state.first or moment
+        looked = look(
+            Connection(self.api, budget),
+            state,
+            namespaces=self.namespaces,
+            selector=self.selector,
+            now=moment,
+            reading=Reading(user_label=self.user_label, account_label=self.account_label),
+        )
+        attempts = told(state, moment, state.first - int(self.history))
+        listed = unended(state) if looked.complete else None
+        forget(state, moment)
+        return Found(attempts, msgspec.to_builtins(state), listed, looked.notes)
+
+
+def _state(cursor: dict[str, Any]) -> State:
+    """The cursor; of another version than this one's only what can be had again is lost."""
+    try:
+        return msgspec.convert(cursor, State)
+    except msgspec.ValidationError:
+        return State()
+
+
+class PodLogs(SourceSettings, frozen=True, kw_only=True, tag="kubernetes-logs"):
+    """The logs of an attempt's pods, of each container and of the one before where it was restarted in its pod.
+
+    `containers` are those to read, all where empty; of each the first lines and the last `lines` are read.
+    """
+
+    source: Source = Source.APPLOG
+    api: Api = Api()
+    namespaces: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+    lines: Annotated[int, msgspec.Meta(ge=100, le=1_000_000)] = 50_000
+
+    gives: ClassVar[frozenset[Source]] = frozenset({Source.APPLOG})
+
+    def check(self) -> None:
+        _check(self.api, self.namespaces)
+
+    def collect(self, ask: Ask, out: Sink) -> None:
+        if (job := _job(ask, out)) is not None:
+            collect_logs(Connection(self.api, ask.budget), job, ask, out, self.containers, self.lines)
+
+    def probe(self, nodes: Sequence[str], budget: Budget) -> Probe:
+        connection = Connection(self.api, budget)
+        version, clock = connection.version()
+        newest, notes = newest_line(connection, self.namespaces)
+        known, more = known_nodes(connection, self.namespaces)
+        return Probe(
+            version=version,
+            newest=newest,
+            server_time=clock,
+            nodes=known & frozenset(nodes),
+            notes=tuple(dict.fromkeys([*notes, *more])),
+        )
+
+
+class Events(SourceSettings, frozen=True, kw_only=True, tag="kubernetes-events"):
+    """What Kubernetes says of an attempt: the events of its run, pods and nodes, and the states of pods and nodes."""
+
+    source: Source = Source.KUBERNETES
+    api: Api = Api()
+    namespaces: tuple[str, ...] = ()
+
+    gives: ClassVar[frozenset[Source]] = frozenset({Source.KUBERNETES})
+
+    def check(self) -> None:
+        _check(self.api, self.namespaces)
+
+    def collect(self, ask: Ask, out: Sink) -> None:
+        if (job := _job(ask, out)) is not None:
+            collect_events(Connection(self.api, ask.budget), job, ask, out)
+
+    def probe(self, nodes: Sequence[str], budget: Budget) -> Probe:
+        connection = Connection(self.api, budget)
+        version, clock = connection.version()
+        newest, notes = newest_event(connection, self.namespaces)
+        known, more = known_nodes(connection, self.namespaces)
+        return Probe(
+            version=version,
+            newest=newest,
+            server_time=clock,
+            nodes=known & frozenset(nodes),
+            notes=tuple(dict.fromkeys([*notes, *more])),
+        )
+
+
+def _job(ask: Ask, out: Sink) -> JobId | None:
+    """Which object the attempt is of; None, with a word on it, where it is none of Kubernetes'."""
+    job = JobId.parse(ask.attempt.job_id)
+    if job is None:
+        if ask.attempt.scheduler == "kubernetes":
+            raise SourceError(
+                f"the job id {ask.attempt.job_id[:80]!r} does not name an object: namespace/kind/name@uid"
+            )
+        out.note("the attempt is not one of Kubernetes'")
+    return job
