@@ -70,13 +70,15 @@ def stream(
     headers: Mapping[str, str] | None = None,
     method: str = "",
     seconds: float | None = None,
+    tries: int = TRIES,
 ) -> Iterator[Iterator[bytes]]:
     """The answer's body in pieces, as they come, within the budget; within `seconds` of it where given.
 
-    Tried again when the server cannot be reached or says that it is overloaded; not after the first piece.
+    Tried up to `tries` times where the server cannot be reached or says that it is overloaded; not after the first
+    piece.
     Raises Unreachable, BudgetSpent, and Refused with the server's own words for a no.
     """
-    request = _Request(server, path, budget, params, json, form, headers, method, seconds)
+    request = _Request(server, path, budget, params, json, form, headers, method, seconds, tries)
     response = request.send()
     try:
         yield request.pieces(response)
@@ -153,7 +155,9 @@ class _Request:
         headers: Mapping[str, str] | None = None,
         method: str = "",
         seconds: float | None = None,
+        tries: int = TRIES,
     ) -> None:
+        self._tries = tries
         self._server, self._budget = server, budget
         self._method = method or ("GET" if json is None and form is None else "POST")
         self.where = f"{server.url.rstrip('/')}{path}"
@@ -176,7 +180,7 @@ class _Request:
             )
         except OSError as error:
             raise SourceError(f"{self._server.url}: ca_file, cert_file or key_file cannot be used: {error}") from error
-        for tried in range(1, TRIES + 1):
+        for tried in range(1, self._tries + 1):
             self._budget.left()
             now = time.monotonic()
             try:
@@ -196,17 +200,17 @@ class _Request:
                     f"{time.monotonic() - self._began:.1f} s"
                 ) from error
             except httpx2.TimeoutException as error:
-                if isinstance(error, httpx2.ConnectTimeout) and tried < TRIES and self._left() > CONNECT_SECONDS:
+                if isinstance(error, httpx2.ConnectTimeout) and tried < self._tries and self._left() > CONNECT_SECONDS:
                     continue
                 raise Unreachable(self._not_in_time(error)) from error
             except httpx2.TransportError as error:
-                if tried < TRIES and not _hopeless(error):
+                if tried < self._tries and not _hopeless(error):
                     _pause(tried, self._left())
                     continue
                 raise Unreachable(f"{self._server.url}: {self._why(error)}") from error
             except (httpx2.InvalidURL, UnicodeError) as error:
                 raise SourceError(f"{self._server.url}: cannot be asked: {self._why(error)}") from error
-            if response.status_code in RETRIED and tried < TRIES:
+            if response.status_code in RETRIED and tried < self._tries:
                 after = response.headers.get("retry-after", "")
                 response.close()
                 _pause(tried, self._left(), f"{self.where}: HTTP {response.status_code}: asked to wait", after)
