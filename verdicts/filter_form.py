@@ -1,34 +1,25 @@
 """The verdict filters as a form, as chips and as column headings: one reading of one address."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from django.http import QueryDict
+from django.utils import timezone
 
-from rules.words import Domain, State, Strength
 from verdicts import wording
-from verdicts.choices import Label
-from verdicts.filters import VerdictFilter, unknown_parameters
-from verdicts.models import Cluster
-
-#: Clusters that are offered for choosing; more are reached through the address.
-MOST_CLUSTERS = 40
+from verdicts.facets import LABELS, Facet, facets, text_of
+from verdicts.filters import VerdictFilter
+from verdicts.keyset import Cursor
+from verdicts.listing import PAGING, problems
 
 _LABELS = {
+    **LABELS,
     "text": "Text",
-    "cluster": "Cluster",
-    "domain": "Domain",
-    "state": "State",
-    "strength": "Strength",
-    "node": "Node",
-    "workload": "Workload",
     "job": "Job",
-    "symptom": "Symptom",
     "rule": "Rule",
     "status": "Symptom is",
-    "review": "Review",
+    "shared": "Shared element",
     "after": "Ended from",
     "before": "Ended before",
     "created_after": "Written from",
@@ -36,20 +27,25 @@ _LABELS = {
     "attempt": "Attempt",
     "mode": "Mode",
     "superseded": "Older verdicts too",
+    "cursor": "Page",
+    "limit": "Limit",
+    "order": "Order",
 }
-
-_REVIEWS = [
-    ("", "any or none"),
-    ("none", "not reviewed"),
-    ("any", "reviewed"),
-    *((label.value, wording.LABELS[label].text.lower()) for label in Label),
-]
-
 #: Filters that have a control of their own; others are carried along and shown as chips.
-_WITH_CONTROL = {
-    "text", "cluster", "domain", "state", "strength", "node", "workload", "symptom", "review", "after", "before",
-}  # fmt: skip
-_FOLDED = {"node", "workload", "symptom", "review", "after", "before"}
+_WITH_CONTROL = {*LABELS, "text", "job", "rule", "after", "before"}
+#: What can be typed where the word wanted is not among those offered: name, label, hint.
+_TYPED = (
+    ("node", "Node", "gpu-017"),
+    ("workload", "Workload", "full name"),
+    ("job", "Job id", "48213"),
+    ("user", "User", "full name"),
+    ("symptom", "Symptom", "nccl_*"),
+    ("rule", "Rule", "gpu.*"),
+)
+#: Facets that are open before anybody opened one.
+_OPEN = ("domain", "state", "cluster", "review")
+#: Time ranges that are one click away: name and days.
+_RANGES = (("24 h", 1), ("7 days", 7), ("30 days", 30), ("90 days", 90))
 
 
 def given(query: QueryDict) -> QueryDict:
@@ -104,6 +100,14 @@ class Heading:
     address: str
 
 
+@dataclass(frozen=True)
+class Range:
+    """A time range that ends now: its name, and the address that sets it."""
+
+    text: str
+    address: str
+
+
 class FilterForm:
     """What the list page shows of its filters."""
 
@@ -116,19 +120,15 @@ class FilterForm:
         return str(self.data.get(name, "") or "")
 
     @cached_property
-    def picks(self) -> list[Pick]:
-        """The filters over closed sets, and the clusters that are known."""
-        clusters = [(name, name) for name in Cluster.objects.values_list("name", flat=True)[:MOST_CLUSTERS] if name]
-        picks = [
-            self._pick("domain", [(word.value, wording.DOMAINS[word].text) for word in Domain]),
-            self._pick("state", [(word.value, wording.STATES[word].text) for word in State]),
-            self._pick("strength", [(word.value, wording.STRENGTHS[word]) for word in Strength] + [("none", "None")]),
+    def facets(self) -> list[tuple[Facet, bool]]:
+        """The facets that have a word to offer, and whether each is open; none where the address is not understood."""
+        if self.problems:
+            return []
+        return [
+            (facet, facet.name in _OPEN or facet.chosen)
+            for facet in facets(self.filters)
+            if facet.words and (len(facet.words) > 1 or facet.chosen or facet.name in _OPEN)
         ]
-        return [self._pick("cluster", clusters), *picks] if len(clusters) > 1 else picks
-
-    def _pick(self, name: str, words: Iterable[tuple[str, str]]) -> Pick:
-        given = set(self.data.getlist(name))
-        return Pick(name, _LABELS[name], [Option(value, text, value in given) for value, text in words])
 
     @property
     def text(self) -> str:
@@ -136,13 +136,9 @@ class FilterForm:
         return self.value("text")
 
     @property
-    def fields(self) -> list[tuple[str, str, str, str]]:
-        """The text filters under the fold: name, label, value, hint."""
-        return [
-            ("node", _LABELS["node"], self.value("node"), "gpu-017"),
-            ("workload", _LABELS["workload"], self.value("workload"), "full name"),
-            ("symptom", _LABELS["symptom"], self.value("symptom"), "nccl_*"),
-        ]
+    def typed(self) -> list[tuple[str, str, str, str]]:
+        """The filters that a word can be typed for: name, label, hint, and the value where no facet shows it."""
+        return [(name, label, hint, "" if name in LABELS else self.value(name)) for name, label, hint in _TYPED]
 
     @property
     def times(self) -> list[tuple[str, str, str]]:
@@ -150,37 +146,41 @@ class FilterForm:
         return [(name, f"{_LABELS[name]} (UTC)", _minute(self.value(name))) for name in ("after", "before")]
 
     @property
-    def reviews(self) -> list[Option]:
-        """What may be asked about reviews."""
-        return [Option(value, text, value == self.value("review")) for value, text in _REVIEWS]
+    def ranges(self) -> list[Range]:
+        """Time ranges of one click, from the full hour so many days ago."""
+        hour = timezone.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        return [
+            Range(text, self._address(after=f"{hour - timedelta(days=days):%Y-%m-%dT%H:%MZ}")) for text, days in _RANGES
+        ]
 
     @property
     def fold_open(self) -> bool:
         """Whether a filter under the fold is in force: it must not be hidden."""
-        return any(self.value(name) for name in _FOLDED)
+        return any(self.value(name) for name in ("job", "rule"))
 
     @property
     def carried(self) -> list[tuple[str, str]]:
-        """Parameters without a control, so that sending the form keeps them; the page number starts anew."""
+        """Parameters without a control, so that sending the form keeps them; the page starts anew."""
         return [
             (name, value)
             for name, values in self.data.lists()
-            if name not in _WITH_CONTROL and name != "page"
+            if name not in _WITH_CONTROL and name not in PAGING
             for value in values
             if value
         ]
 
+    @cached_property
+    def problems(self) -> dict[str, str]:
+        """What in the address cannot be understood, by parameter."""
+        return problems(self.filters)
+
     @property
     def errors(self) -> list[str]:
-        """What in the address cannot be understood."""
-        unknown = [
-            f"There is no filter called “{name}”." for name in unknown_parameters(self.data, VerdictFilter, ("page",))
+        """The same as sentences."""
+        return [
+            f"There is no filter called “{name}”." if name not in _LABELS else f"{_LABELS[name]}: {said}"
+            for name, said in self.problems.items()
         ]
-        wrong = [
-            f"{_LABELS.get(name, name)}: {' '.join(str(problem) for problem in problems)}"
-            for name, problems in self.filters.form.errors.items()
-        ]
-        return unknown + wrong
 
     @property
     def chips(self) -> list[Chip]:
@@ -188,16 +188,30 @@ class FilterForm:
         return [
             Chip(_LABELS.get(name, name), _readable(name, value), self._address(without=(name, value)))
             for name, values in self.data.lists()
-            if name not in ("page", "order")
+            if name not in (*PAGING, "order")
             for value in values
             if value
         ]
+
+    @property
+    def query(self) -> str:
+        """The filters and the order, without the place in the list: what a saved view keeps."""
+        return self._address()[1:]
 
     @property
     def cleared(self) -> str:
         """The address without filters, in the same order."""
         order = self.value("order")
         return "?" + QueryDict.fromkeys(["order"], order).urlencode() if order else "?"
+
+    def at(self, cursor: Cursor) -> str:
+        """The address of the page that begins there."""
+        return f"{self._address()}&cursor={cursor}" if self.query else f"?cursor={cursor}"
+
+    @property
+    def start(self) -> str:
+        """The address of this list's first page."""
+        return self._address()
 
     def heading(self, name: str, *, first: str = "") -> Heading:
         """A column's heading; `first` is "-" where the largest is wanted first."""
@@ -218,14 +232,15 @@ class FilterForm:
             "strength": self.heading("strength", first="-"),
         }
 
-    def _address(self, *, without: tuple[str, str] | None = None, order: str | None = None) -> str:
+    def _address(self, *, without: tuple[str, str] | None = None, **changes: str) -> str:
         data = self.data.copy()
-        data.pop("page", None)
+        for name in PAGING:
+            data.pop(name, None)
         if without is not None:
             name, value = without
             data.setlist(name, [other for other in data.getlist(name) if other != value])
-        if order is not None:
-            data["order"] = order
+        for name, value in changes.items():
+            data[name] = value
         for name in [name for name, values in data.lists() if not any(values)]:
             del data[name]
         return "?" + data.urlencode()
@@ -245,11 +260,8 @@ def _minute(text: str) -> str:
 
 def _readable(name: str, value: str) -> str:
     """A filter's value as a person reads it."""
-    looks = {"domain": wording.DOMAINS, "state": wording.STATES, "review": wording.LABELS}.get(name, {})
-    if value in looks:
-        return looks[value].text
-    if name == "strength":
-        return wording.STRENGTHS.get(value, value)
-    if name in ("after", "before"):
+    if name in ("after", "before", "created_after", "created_before"):
         return f"{_minute(value).replace('T', ' ')} +00:00" if _minute(value) else value
-    return dict(_REVIEWS).get(value, value) if name == "review" else value
+    if name == "status":
+        return wording.FINDING_STATUSES.get(value, value)
+    return text_of(name, value)

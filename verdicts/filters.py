@@ -1,165 +1,269 @@
 """Filters and orders of the lists: one set each for the API and the page."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import django_filters as filters
-from django.db.models import Case, Exists, OuterRef, Q, Value, When
+from django import forms
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import QueryDict
 
-from rules.words import STRENGTHS, Domain, State, Strength
+from rules.words import STRENGTHS, Domain, Source, State, Strength
 from verdicts.choices import FindingStatus, Label, Mode
-from verdicts.find import VERDICT_ORDER, AttemptQuerySet, VerdictQuerySet
-from verdicts.models import Attempt, Finding, Review, Verdict
+from verdicts.find import AttemptQuerySet
+from verdicts.keyset import Key, Keyset
+from verdicts.models import Attempt, ListRow, RulesetVersion, Verdict
+from verdicts.text_search import found_words, with_words
+
+#: In place of a domain, for attempts that no verdict was made of yet.
+NOT_ANALYSED = "not_analysed"
+#: How much of what was to be seen was seen.
+COVERAGE = ("whole", "degraded", "narrow")
+#: Longer words are cut in the list's own table.
+LONGEST_WORD = 255
 
 
 def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
     return [(str(word), str(word)) for word in words]
 
 
-class VerdictOrder(filters.OrderingFilter):
-    """Orders by name; a leading minus turns one round. Ties take the usual order, so that pages do not overlap."""
+#: What each order sorts by; ties and words that many rows share give the newest first.
+ORDERS = {
+    "ended": "happened_at",
+    "created": "created_at",
+    "domain": "domain",
+    "state": "state",
+    "strength": "strength_step",
+    "job": "job_id",
+    "workload": "workload",
+    "cluster": "cluster",
+}
+NEWEST_FIRST = (Key("happened_at", descending=True), Key("id", descending=True))
 
-    def filter(self, qs: VerdictQuerySet, value: list[str] | None) -> VerdictQuerySet:
-        if not value:
-            return qs.order_by(*VERDICT_ORDER)
-        if any(name.lstrip("-") == "strength" for name in value):
-            steps = [When(strength=word.value, then=Value(step)) for step, word in enumerate(STRENGTHS, start=1)]
-            qs = qs.annotate(strength_step=Case(*steps, default=Value(0)))
-        return qs.order_by(*(self.get_ordering_value(name) for name in value), *VERDICT_ORDER)
+
+def order_keys(order: Iterable[str]) -> list[Key]:
+    """The keys of an order as the address gives it: names, a leading minus turns one round."""
+    keys = [Key(ORDERS[name.removeprefix("-")], name.startswith("-")) for name in order]
+    named = {key.field for key in keys}
+    if named and named <= {"happened_at", "created_at"}:
+        # A time is next to unique: the last key only has to make it wholly so, in the same direction.
+        return [*keys, Key("id", keys[-1].descending)]
+    return [*keys, *(key for key in NEWEST_FIRST if key.field not in named)]
+
+
+class VerdictOrder(filters.OrderingFilter):
+    """Orders by name. What it says is read by `VerdictFilter.keys`."""
+
+    def filter(self, qs: QuerySet[ListRow], value: list[str] | None) -> QuerySet[ListRow]:
+        return qs
+
+
+class VerdictQuery(forms.Form):
+    """The checks of filters that only make sense together."""
+
+    def clean(self) -> dict[str, Any]:
+        """`status` says what was made of a symptom or a rule, so one of them must be named."""
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        if data.get("status") and not (data.get("symptom") or data.get("rule")):
+            self.add_error("status", "It says what was made of a symptom or a rule: name one of them too.")
+        return data
 
 
 class VerdictFilter(filters.FilterSet):
-    """What verdicts can be looked for by.
+    """What the list can be looked through by.
 
-    `symptom` may end in `*`. `after` and `before` bound the time at which the attempt ended (or began, if
-    no end is known); what still runs is always among the answers.
+    `symptom` and `rule` may end in `*`. `after` and `before` bound the time at which the attempt ended (or
+    began, if no end is known); what still runs is always among the answers.
     """
 
-    cluster = filters.CharFilter(method="by_cluster", help_text="Name of a cluster; may be repeated.")
-    workload = filters.CharFilter(
-        field_name="attempt__workload__name",
-        lookup_expr="exact",
-        help_text="Name of a workload.",
+    text = filters.CharFilter(
+        method="by_text",
+        help_text="Words of the headline, the titles of causes, job id, workload, user or affected node.",
     )
-    job = filters.CharFilter(
-        field_name="attempt__job_id",
-        lookup_expr="exact",
-        help_text="The scheduler's job id.",
+    cluster = filters.CharFilter(method="by_any", help_text="Name of a cluster; may be repeated.")
+    domain = filters.MultipleChoiceFilter(
+        choices=[*_choices(Domain), (NOT_ANALYSED, NOT_ANALYSED)], help_text="Attributed domain; may be repeated."
     )
-    attempt = filters.UUIDFilter(field_name="attempt_id", help_text="Id of an attempt.")
-    domain = filters.MultipleChoiceFilter(choices=_choices(Domain), help_text="Attributed domain; may be repeated.")
     state = filters.MultipleChoiceFilter(choices=_choices(State), help_text="Terminal state; may be repeated.")
     strength = filters.MultipleChoiceFilter(
         choices=[*_choices(Strength), ("none", "none")],
         method="by_strength",
         help_text="Strength of the verdict, or none; may be repeated.",
     )
-    mode = filters.ChoiceFilter(choices=_choices(Mode), help_text="How it was asked for.")
-    node = filters.CharFilter(method="by_node", help_text="Name of an affected node.")
-    symptom = filters.CharFilter(method="by_symptom", help_text='A symptom, or the start of some: "nccl_*".')
-    rule = filters.CharFilter(method="by_rule", help_text="Id of a rule that fired.")
+    symptom = filters.CharFilter(
+        method="by_finding", help_text='A symptom, or the start of some: "nccl_*"; may be repeated.'
+    )
+    rule = filters.CharFilter(
+        method="by_finding", help_text='Id of a rule that fired, or the start of some: "gpu.*"; may be repeated.'
+    )
     status = filters.MultipleChoiceFilter(
         choices=_choices(FindingStatus),
         method="by_nothing",
         help_text="What the verdict made of the symptom or rule that is looked for; may be repeated.",
     )
-    review = filters.ChoiceFilter(
-        choices=[*_choices(Label), ("none", "none"), ("any", "any")],
-        method="by_review",
-        help_text="The label that a standing review gives it; none: not reviewed.",
+    node = filters.CharFilter(method="by_node", help_text="Name of an affected node; may be repeated.")
+    shared = filters.CharFilter(method="by_shared", help_text="What the affected nodes share: kind:name.")
+    workload = filters.CharFilter(method="by_any", help_text="Name of a workload; may be repeated.")
+    user = filters.CharFilter(method="by_any", help_text="Whose job it was; may be repeated.")
+    account = filters.CharFilter(method="by_any", help_text="The account that it ran for; may be repeated.")
+    job = filters.CharFilter(field_name="job_id", lookup_expr="exact", help_text="The scheduler's job id.")
+    attempt = filters.UUIDFilter(field_name="attempt_id", help_text="Id of an attempt; its older verdicts too.")
+    coverage = filters.MultipleChoiceFilter(
+        choices=_choices(COVERAGE),
+        help_text="whole: every source was seen whole; degraded: one failed or came in part; "
+        "narrow: some were not collected; may be repeated.",
     )
+    missing = filters.MultipleChoiceFilter(
+        choices=_choices(Source), method="by_missing", help_text="A source that was not seen whole; may be repeated."
+    )
+    review = filters.MultipleChoiceFilter(
+        choices=_choices([*Label, "none", "any", "decided"]),
+        method="by_review",
+        help_text="The label that a standing review gives it; none: not reviewed; decided: right or wrong; "
+        "may be repeated.",
+    )
+    attribution = filters.MultipleChoiceFilter(
+        field_name="asked",
+        choices=[("open", "open"), ("failed", "failed")],
+        help_text="open: an attribution is being made; failed: the last one failed.",
+    )
+    mode = filters.ChoiceFilter(choices=_choices(Mode), help_text="How it was asked for.")
+    ruleset = filters.CharFilter(method="by_ruleset", help_text="Digest of the ruleset, or its first characters.")
     after = filters.IsoDateTimeFilter(method="by_nothing", help_text="Ended at this time or later (RFC 3339).")
     before = filters.IsoDateTimeFilter(method="by_nothing", help_text="Ended before this time.")
     created_after = filters.IsoDateTimeFilter(
         field_name="created_at", lookup_expr="gte", help_text="Written then or later."
     )
     created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt", help_text="Written before.")
-    superseded = filters.BooleanFilter(
+    superseded = filters.ChoiceFilter(
+        choices=[("true", "true"), ("false", "false")],
         method="by_nothing",
         help_text="true: older verdicts too, not only those that stand.",
     )
-    text = filters.CharFilter(
-        method="by_text",
-        help_text="Words of the headline, job id, workload, user or node.",
-    )
     order = VerdictOrder(
-        fields=[
-            ("happened_at", "ended"),
-            ("created_at", "created"),
-            ("domain", "domain"),
-            ("state", "state"),
-            ("strength_step", "strength"),
-            ("attempt__job_id", "job"),
-            ("attempt__workload__name", "workload"),
-            ("attempt__cluster__name", "cluster"),
-        ],
+        fields=[(field, name) for name, field in ORDERS.items()],
         help_text="Order; a leading minus turns it round.",
     )
 
     class Meta:
-        model = Verdict
+        model = ListRow
         fields: list[str] = []
+        form = VerdictQuery
 
-    def filter_queryset(self, queryset: VerdictQuerySet) -> VerdictQuerySet:
-        """Apply the filters that work together, then the others."""
+    def filter_queryset(self, queryset: QuerySet[ListRow]) -> QuerySet[ListRow]:
+        """All filters, in the order asked for."""
+        narrowed = self._narrowed(queryset)
+        after, before = self._within()
+        if after is not None or before is not None:
+            narrowed = narrowed.filter(_between(after, before) | RUNS)
+        return narrowed.order_by(*(key.order for key in self.keys))
+
+    @property
+    def keys(self) -> list[Key]:
+        """The order that is asked for, as keys of which the last is unique."""
+        return order_keys(self.form.cleaned_data.get("order") or ())
+
+    def found(self, *, without: str = "") -> Keyset:
+        """The answer as pages by key; `without` leaves one filter out, for counts beside its words.
+
+        What still runs is in every time range. Asked by one condition, a database would have to walk from the
+        newest row to the range; asked before, within and after it, each part has an index to begin in.
+        """
+        rows = self._narrowed(self.queryset, without=without)
+        (after, before), keys = self._within(), self.keys
+        if after is None and before is None:
+            return Keyset([rows], keys)
+        inside = rows.filter(_between(after, before))
+        states = self.form.cleaned_data.get("state")
+        if without != "state" and states and State.RUNNING.value not in states:
+            return Keyset([inside], keys)
+        if after is not None and before is not None and before <= after:  # no time: only what still runs is left
+            return Keyset([rows.filter(RUNS)], keys)
+        parts = [inside]
+        if before is not None:
+            parts.append(rows.filter(RUNS, happened_at__gte=before))
+        if after is not None:
+            parts.append(rows.filter(RUNS, happened_at__lt=after))
+        return Keyset(parts, keys)
+
+    def _narrowed(self, rows: QuerySet[ListRow], *, without: str = "") -> QuerySet[ListRow]:
+        """All filters but the time range."""
         cleaned = self.form.cleaned_data
-        if not cleaned.get("superseded") and not cleaned.get("attempt"):
-            queryset = queryset.current()
-        queryset = queryset.happened_within(cleaned.get("after"), cleaned.get("before"))
-        return super().filter_queryset(queryset)
+        if cleaned.get("superseded") != "true" and not cleaned.get("attempt"):
+            rows = rows.filter(is_current=True)
+        for name, value in cleaned.items():
+            if name != without:
+                rows = self.filters[name].filter(rows, value)
+        return rows
 
-    def by_nothing(self, queryset: VerdictQuerySet, name: str, value: Any) -> VerdictQuerySet:
-        """For fields that `filter_queryset` or another filter reads."""
+    def _within(self) -> tuple[datetime | None, datetime | None]:
+        return self.form.cleaned_data.get("after"), self.form.cleaned_data.get("before")
+
+    def by_nothing(self, queryset: QuerySet[ListRow], name: str, value: Any) -> QuerySet[ListRow]:
+        """For fields that another filter or `found` reads."""
         return queryset
 
-    def by_cluster(self, queryset: VerdictQuerySet, name: str, value: str) -> VerdictQuerySet:
-        """Verdicts of any of the clusters named."""
-        return queryset.filter(attempt__cluster__name__in=_repeated(self.data, "cluster", value))
+    def by_any(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
+        """Rows with any of the words given."""
+        values = [word[:LONGEST_WORD] for word in _repeated(self.data, name, value)]
+        return queryset.filter(**({name: values[0]} if len(values) == 1 else {f"{name}__in": values}))
 
-    def by_strength(self, queryset: VerdictQuerySet, name: str, value: list[str]) -> VerdictQuerySet:
-        """Verdicts of any of the strengths."""
-        return queryset.filter(strength__in=["" if word == "none" else word for word in value])
+    def by_strength(self, queryset: QuerySet[ListRow], name: str, value: list[str]) -> QuerySet[ListRow]:
+        """Rows of any of the strengths."""
+        steps = [STRENGTHS.index(Strength(word)) + 1 if word != "none" else 0 for word in value]
+        return queryset.filter(strength_step__in=steps) if steps else queryset
 
-    def by_node(self, queryset: VerdictQuerySet, name: str, value: str) -> VerdictQuerySet:
-        """Verdicts that name the node as affected."""
-        affected = Verdict.nodes.through.objects.filter(verdict_id=OuterRef("pk"), node__name=value)
-        return queryset.filter(Exists(affected))
+    def by_node(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
+        """Rows that name one of the nodes as affected."""
+        return queryset.filter(nodes__overlap=_repeated(self.data, name, value))
 
-    def by_symptom(self, queryset: VerdictQuerySet, name: str, value: str) -> VerdictQuerySet:
-        """Verdicts with a finding of the symptom, whatever was made of it."""
-        return self._with_finding(queryset, "symptom", value)
+    def by_shared(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
+        """Rows whose affected nodes share the element."""
+        return queryset.filter(tags__contains=[f"e:{value}"[:LONGEST_WORD]])
 
-    def by_rule(self, queryset: VerdictQuerySet, name: str, value: str) -> VerdictQuerySet:
-        """Verdicts with a finding of the rule."""
-        return self._with_finding(queryset, "rule", value)
+    def by_finding(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
+        """Rows with a finding of the symptom or rule, whatever was made of it unless `status` says more."""
+        words: list[str] = []
+        for word in _repeated(self.data, name, value):
+            words += found_words(name, word[:-1]) if word.endswith("*") else [word]
+        made = [f":{status}" for status in self.form.cleaned_data.get("status") or ()] or [""]
+        return queryset.filter(tags__overlap=[f"{name[0]}:{word}{status}" for word in words for status in made])
 
-    def by_review(self, queryset: VerdictQuerySet, name: str, value: str) -> VerdictQuerySet:
-        """Verdicts by what people said of them."""
-        standing = Review.objects.filter(verdict_id=OuterRef("pk"), replaced_at__isnull=True)
-        if value == "none":
-            return queryset.filter(~Exists(standing))
-        return queryset.filter(Exists(standing if value == "any" else standing.filter(label=value)))
+    def by_missing(self, queryset: QuerySet[ListRow], name: str, value: list[str]) -> QuerySet[ListRow]:
+        """Rows of which one of the sources was not seen whole."""
+        return queryset.filter(tags__overlap=[f"m:{word}" for word in value]) if value else queryset
 
-    def by_text(self, queryset: VerdictQuerySet, name: str, value: str) -> VerdictQuerySet:
-        """Verdicts in which every word occurs somewhere."""
-        for word in value.split()[:8]:
-            affected = Verdict.nodes.through.objects.filter(verdict_id=OuterRef("pk"), node__name__icontains=word)
-            queryset = queryset.filter(
-                Q(headline__icontains=word)
-                | Q(attempt__job_id__icontains=word)
-                | Q(attempt__workload__name__icontains=word)
-                | Q(attempt__user__icontains=word)
-                | Exists(affected)
-            )
-        return queryset
+    def by_review(self, queryset: QuerySet[ListRow], name: str, value: list[str]) -> QuerySet[ListRow]:
+        """Rows by what people said of them."""
+        if not value:
+            return queryset
+        said = {word for word in value if word in set(Label)}
+        if "decided" in value:
+            said |= {Label.RIGHT.value, Label.WRONG.value}
+        wanted = Q(reviewed=True, tags__overlap=sorted(f"l:{label}" for label in said)) if said else Q(pk__in=[])
+        for word in {"none", "any"} & set(value):
+            wanted |= Q(reviewed=word == "any")
+        return queryset.filter(wanted)
 
-    def _with_finding(self, queryset: VerdictQuerySet, field: str, value: str) -> VerdictQuerySet:
-        lookup = {f"{field}__startswith": value[:-1]} if value.endswith("*") else {field: value}
-        found = Finding.objects.filter(verdict_id=OuterRef("pk"), **lookup)
-        if wanted := self.form.cleaned_data.get("status"):
-            found = found.filter(status__in=wanted)
-        return queryset.filter(Exists(found))
+    def by_ruleset(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
+        """Rows whose verdict was made by a ruleset of that digest."""
+        known = RulesetVersion.objects.filter(digest__startswith=value).values_list("digest", flat=True)
+        return queryset.filter(ruleset__in=list(known[:100]))
+
+    def by_text(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
+        """Rows in which every word occurs somewhere."""
+        return with_words(queryset, value)
+
+
+RUNS = Q(state=State.RUNNING.value)
+
+
+def _between(after: datetime | None, before: datetime | None) -> Q:
+    inside = Q()
+    if after is not None:
+        inside &= Q(happened_at__gte=after)
+    return inside & Q(happened_at__lt=before) if before is not None else inside
 
 
 class AttemptFilter(filters.FilterSet):
@@ -182,7 +286,9 @@ class AttemptFilter(filters.FilterSet):
         help_text="Ended at this time or later.",
     )
     before = filters.IsoDateTimeFilter(field_name="ended_at", lookup_expr="lt", help_text="Ended before this time.")
-    judged = filters.BooleanFilter(method="by_judged", help_text="Whether it has a verdict.")
+    judged = filters.ChoiceFilter(
+        choices=[("true", "true"), ("false", "false")], method="by_judged", help_text="Whether it has a verdict."
+    )
     order = filters.OrderingFilter(
         fields=[("ended_at", "ended"), ("created_at", "created"), ("job_id", "job")],
         help_text="Order; a leading minus turns it round.",
@@ -201,10 +307,10 @@ class AttemptFilter(filters.FilterSet):
         given = Attempt.nodes.through.objects.filter(attempt_id=OuterRef("pk"), node__name=value)
         return queryset.filter(Exists(given))
 
-    def by_judged(self, queryset: AttemptQuerySet, name: str, value: bool) -> AttemptQuerySet:
+    def by_judged(self, queryset: AttemptQuerySet, name: str, value: str) -> AttemptQuerySet:
         """Attempts with or without a verdict."""
         verdicts = Verdict.objects.filter(attempt_id=OuterRef("pk"), is_current=True)
-        return queryset.filter(Exists(verdicts) if value else ~Exists(verdicts))
+        return queryset.filter(Exists(verdicts) if value == "true" else ~Exists(verdicts))
 
 
 def _repeated(data: QueryDict | dict[str, Any], name: str, value: str) -> list[str]:

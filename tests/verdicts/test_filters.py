@@ -13,7 +13,7 @@ from tests.verdicts.builders import a_finding, a_user, an_attempt, an_engine_ver
 from verdicts import conclude, record
 from verdicts.choices import Label, Mode
 from verdicts.filters import VerdictFilter
-from verdicts.models import Verdict
+from verdicts.models import ListRow, Verdict
 
 pytestmark = pytest.mark.django_db
 
@@ -69,9 +69,11 @@ def stored(engine: list[Any]) -> None:
 
 
 def _found(query: str) -> list[str]:
-    chosen = VerdictFilter(QueryDict(query), queryset=Verdict.objects.for_list())
+    chosen = VerdictFilter(QueryDict(query), queryset=ListRow.objects.all())
     assert chosen.is_valid(), chosen.errors
-    return [verdict.attempt.job_id for verdict in chosen.qs]
+    found = [row.job_id for row in chosen.qs]
+    assert [row.job_id for rows in chosen.found().every(2) for row in rows] == found
+    return found
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -19,7 +19,6 @@ from tests.verdicts.page_bodies import (
     coverage,
     evidence,
     finding,
-    no_failure_body,
     nvlink_attempt,
     nvlink_body,
 )
@@ -103,149 +102,6 @@ def test_a_password_is_changed_on_a_page_that_says_what_is_wrong(as_: Visitor) -
     said = {"old_password": "a long pass phrase", "new_password1": new, "new_password2": new}
     assert client.post("/accounts/password/", said)["Location"] == "/accounts/login/"
     assert client.login(username="viewer", password=new)
-
-
-# --- The list -----------------------------------------------------------------------------------
-
-
-def test_an_empty_store_says_how_to_begin(as_: Visitor) -> None:
-    assert "inquest ingest" in text_of(as_("viewer").get(LIST))
-
-
-def test_attempts_without_a_verdict_are_named(as_: Visitor) -> None:
-    attempt = an_attempt("70001")
-    page = as_("viewer").get(LIST)
-    assert "Not analysed yet: job 70001" in text_of(page)
-    assert reverse("verdicts:attempt", args=[attempt.pk]) in page.content.decode()
-    assert "none has been analysed" in text_of(page)
-
-
-def test_a_filter_that_hides_all_offers_to_clear(as_: Visitor) -> None:
-    a_verdict(nvlink_attempt(), nvlink_body())
-    page = as_("viewer").get(LIST, {"domain": "storage", "order": "-state"})
-    assert "No verdict matches" in text_of(page)
-    assert 'href="?order=-state"' in page.content.decode()
-
-
-def test_a_row_says_what_where_how_sure_and_what_was_not_seen(as_: Visitor) -> None:
-    verdict = a_verdict(nvlink_attempt(), nvlink_body())
-    page = as_("viewer").get(LIST)
-    said = text_of(page)
-    for words in (
-        "pretrain-70b-stage2",
-        "job 48213",
-        "restart 2",
-        "alpha",
-        "Failed",
-        "NVLink fabric",
-        "Strong",
-        "gpu-017",
-        "3 of 9",
-        "without system log and 5 more",
-        "02:12:40 +00:00",
-        "so the switch side is not excluded",
-    ):
-        assert words in said, words
-    assert page_of(verdict) in page.content.decode()
-
-
-FILTERS: list[tuple[dict[str, Any], set[str]]] = [
-    ({}, {"48213", "51200", "51210"}),
-    ({"cluster": "beta"}, {"51200", "51210"}),
-    ({"domain": "ambiguous"}, {"51200"}),
-    ({"domain": ["ambiguous", "no_failure"]}, {"51200", "51210"}),
-    ({"state": "succeeded"}, {"51210"}),
-    ({"strength": "strong"}, {"48213"}),
-    ({"strength": "none"}, {"51200", "51210"}),
-    ({"node": "gpu-031"}, {"51200"}),
-    ({"symptom": "nccl_*"}, {"48213"}),
-    ({"text": "pretrain"}, {"48213"}),
-    ({"workload": "eval-nightly"}, {"51210"}),
-    ({"after": "2026-11-12T00:00"}, {"51200", "51210"}),
-    ({"after": "2026-11-12T00:00", "before": "2026-11-13T00:00"}, {"51200"}),
-    ({"cluster": "beta", "state": "succeeded"}, {"51210"}),
-    ({"domain": "", "text": "", "node": "", "after": ""}, {"48213", "51200", "51210"}),
-]
-
-
-@pytest.mark.parametrize(("query", "jobs"), FILTERS, ids=[str(query) for query, _ in FILTERS])
-def test_the_filters_of_the_address_hold(as_: Visitor, query: dict[str, Any], jobs: set[str]) -> None:
-    a_verdict(nvlink_attempt(), nvlink_body())
-    beta: dict[str, Any] = {"cluster": "beta", "scheduler": "slurm"}
-    a_verdict(an_attempt("51200", end="2026-11-12T11:03:00+00:00", **beta), ambiguous_body())
-    a_verdict(an_attempt("51210", workload="eval-nightly", end="2026-11-13T04:00:00+00:00", **beta), no_failure_body())
-    response = as_("viewer").get(LIST, query)
-    assert {verdict.attempt.job_id for verdict, _ in response.context["rows"]} == jobs
-
-
-def test_the_form_shows_the_filters_of_the_address(as_: Visitor) -> None:
-    a_verdict(nvlink_attempt(), nvlink_body())
-    page = as_("viewer").get(
-        LIST,
-        {"domain": ["nvlink_fabric", "storage"], "node": "gpu-017", "after": "2026-11-03T00:00:00Z", "rule": "a.b"},
-    )
-    html = page.content.decode()
-    assert 'name="domain" value="nvlink_fabric" checked' in html
-    assert 'name="domain" value="storage" checked' in html
-    assert 'name="node" value="gpu-017"' in html
-    assert 'name="after" value="2026-11-03T00:00"' in html
-    assert '<input type="hidden" name="rule" value="a.b" form="filters">' in html
-    assert "NVLink fabric, Storage" in text_of(page)
-    assert "Ended from: 2026-11-03 00:00 +00:00" in text_of(page)
-    without_storage = "?domain=nvlink_fabric&amp;node=gpu-017&amp;after=2026-11-03T00%3A00%3A00Z&amp;rule=a.b"
-    assert f'href="{without_storage}"' in html
-
-
-@pytest.mark.parametrize("query", [{"domain": "nonsense"}, {"after": "yesterday"}, {"nonsense": "1"}], ids=str)
-def test_a_filter_that_is_not_understood_finds_nothing_and_says_so(as_: Visitor, query: dict[str, str]) -> None:
-    a_verdict(nvlink_attempt(), nvlink_body())
-    page = as_("viewer").get(LIST, query)
-    assert "Nothing was looked for" in text_of(page)
-    assert not page.context["rows"]
-
-
-def test_headings_sort_and_turn_round(as_: Visitor) -> None:
-    for number, domain in enumerate(("storage", "facility", "scheduler")):
-        a_verdict(an_attempt(str(number)), body(attributed_domain=domain, strength="weak"))
-    client = as_("viewer")
-    page = client.get(LIST, {"order": "domain", "strength": "weak"})
-    assert [verdict.domain for verdict, _ in page.context["rows"]] == ["facility", "scheduler", "storage"]
-    assert 'aria-sort="ascending"' in page.content.decode()
-    turned = page.context["form"].headings["domain"].address
-    assert turned == "?order=-domain&strength=weak"
-    page = client.get(LIST + turned)
-    assert [verdict.domain for verdict, _ in page.context["rows"]] == ["storage", "scheduler", "facility"]
-
-
-def test_pages_follow_each_other_without_gap_or_overlap(as_: Visitor) -> None:
-    end = datetime(2026, 11, 3, tzinfo=UTC)
-    for number in range(30):
-        a_verdict(an_attempt(str(number), end=(end - timedelta(hours=number // 3)).isoformat()), body())
-    client = as_("viewer")
-    first, second = client.get(LIST), client.get(LIST, {"page": "2"})
-    seen = [verdict.pk for page in (first, second) for verdict, _ in page.context["rows"]]
-    assert len(seen) == len(set(seen)) == 30
-    assert 'href="?page=2"' in first.content.decode()
-    assert client.get(LIST, {"page": "999"}).context["page"].number == 2
-    assert client.get(LIST, {"page": "x"}).context["page"].number == 1
-
-
-def test_a_partial_update_is_the_results_alone(as_: Visitor) -> None:
-    a_verdict(nvlink_attempt(), nvlink_body())
-    client = as_("viewer")
-    part = client.get(LIST, headers=HTMX | {"HX-Target": "results"})
-    assert part.content.decode().strip().startswith('<section id="results"')
-    assert "<html" not in part.content.decode()
-    assert {"HX-Request", "HX-Target"} <= {word.strip() for word in part["Vary"].split(",")}
-    whole = client.get(LIST, headers=HTMX | {"HX-Target": "results", "HX-History-Restore-Request": "true"})
-    assert "<html" in whole.content.decode()
-
-
-def test_superseded_verdicts_are_not_rows(as_: Visitor) -> None:
-    attempt = nvlink_attempt()
-    a_verdict(attempt, body())
-    current = a_verdict(attempt, nvlink_body(), number=2)
-    assert [verdict.pk for verdict, _ in as_("viewer").get(LIST).context["rows"]] == [current.pk]
 
 
 # --- The verdict --------------------------------------------------------------------------------
@@ -586,10 +442,10 @@ def test_an_error_is_a_page_of_its_own(as_: Visitor, monkeypatch: pytest.MonkeyP
     client = as_("viewer")
     client.raise_request_exception = False
 
-    def broken(*args: Any) -> None:
+    def broken(*args: Any, **more: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("verdicts.list_pages.page_of", broken)
+    monkeypatch.setattr("verdicts.list_pages.answer", broken)
     response = client.get(LIST)
     assert response.status_code == 500
     assert "The server could not answer" in text_of(response)
@@ -630,21 +486,7 @@ def test_the_chosen_theme_is_in_the_page_and_no_other_word_is(as_: Visitor) -> N
 
 # --- Budgets: they may only shrink --------------------------------------------------------------
 
-LIST_QUERIES = 9
 DETAIL_QUERIES = 12
-
-
-def test_the_list_costs_the_same_for_one_row_and_for_a_page(
-    as_: Visitor, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
-    client = as_("viewer")
-    a_verdict(nvlink_attempt(), nvlink_body())
-    with django_assert_num_queries(LIST_QUERIES):
-        client.get(LIST)
-    for number in range(24):
-        a_verdict(nvlink_attempt(job_id=str(number)), nvlink_body())
-    with django_assert_num_queries(LIST_QUERIES):
-        client.get(LIST)
 
 
 def test_the_verdict_page_costs_the_same_for_any_history(

@@ -47,7 +47,12 @@ SELECT
         ELSE ''
     END,
     COALESCE(affected.names, '{}'),
-    COALESCE(found.tags, '{}') || COALESCE(seen.missing, '{}') || COALESCE(said.labels, '{}'),
+    COALESCE(found.tags, '{}') || COALESCE(seen.missing, '{}') || COALESCE(said.labels, '{}') || CASE
+        WHEN verdict.body #>> '{shared_element,name}' IS NULL THEN '{}'
+        ELSE ARRAY[left(concat_ws(
+            ':', 'e', verdict.body #>> '{shared_element,kind}', verdict.body #>> '{shared_element,name}'
+        ), 255)]
+    END,
     lower(left(concat_ws(
         ' ', '', COALESCE(workload.name, ''), attempt.job_id, attempt."user", verdict.headline,
         array_to_string(affected.names[:64], ' '), found.titles

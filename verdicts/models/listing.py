@@ -25,7 +25,8 @@ class ListRow(models.Model):
     """A verdict as the list shows it, or an attempt that has none yet.
 
     `tags` holds what a row has several of: `s:symptom` and `s:symptom:status`, `r:rule` and `r:rule:status`,
-    `m:source` for a source that was not seen whole, `l:label` for what a standing review says.
+    `m:source` for a source that was not seen whole, `l:label` for what a standing review says,
+    `e:kind:name` for the element that the affected nodes share.
     """
 
     id = models.UUIDField(

@@ -1,0 +1,89 @@
+"""The list as page, API and export read it: one address, one answer."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import QueryDict
+
+from verdicts import presentation
+from verdicts.filters import VerdictFilter, unknown_parameters
+from verdicts.keyset import MOST_COUNTED, CursorError, Slice, read_cursor
+from verdicts.models import Attempt, ListRow, Verdict
+
+PAGE_SIZE = 25
+#: Parameters that cut a list and filter nothing.
+PAGING = ("cursor", "limit", "format")
+_LARGE = ("attempt__body", "attempt__cut", "verdict__body", "verdict__body_json")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row with what it shows of its attempt and its verdict; without a verdict the attempt was not analysed."""
+
+    row: ListRow
+    attempt: Attempt
+    verdict: Verdict | None
+
+    @property
+    def coverage(self) -> presentation.Coverage:
+        """Which sources were seen."""
+        return presentation.coverage(self.verdict.coverage if self.verdict else ())
+
+    @property
+    def can_change(self) -> bool:
+        """Whether what it says may be another in a minute: only such rows are asked for again."""
+        return self.row.is_current and (self.row.state == "running" or self.row.asked == "open" or self.verdict is None)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One page of a list, and how many rows there are; `more` where there are more than were counted."""
+
+    lines: list[Line]
+    page: Slice
+    count: int
+    more: bool
+
+
+def problems(filters: VerdictFilter, also: Iterable[str] = PAGING) -> dict[str, str]:
+    """What in an address cannot be understood, by parameter: such a list must not look like an answer."""
+    wrong = dict.fromkeys(unknown_parameters(filters.data, VerdictFilter, also), "There is no such filter.")
+    for name, said in filters.form.errors.items():
+        wrong[name] = " ".join(str(problem) for problem in said)
+    if not wrong and (cursor := filters.data.get("cursor")):
+        try:
+            read_cursor(cursor, filters.keys)
+        except CursorError as error:
+            wrong["cursor"] = f"Not understood: {error}."
+    return wrong
+
+
+def asked(query: QueryDict, rows: Any = None) -> VerdictFilter:
+    """The filters of an address over all rows, or those given."""
+    return VerdictFilter(query, queryset=ListRow.objects.all() if rows is None else rows)
+
+
+def count(filters: VerdictFilter) -> tuple[int, bool]:
+    """How many rows there are, and whether there are more than were counted."""
+    number = filters.found().count()
+    return min(number, MOST_COUNTED), number > MOST_COUNTED
+
+
+def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
+    """The page that an address asks for. The address has no problems."""
+    found = filters.found()
+    cursor = read_cursor(filters.data["cursor"], found.keys) if filters.data.get("cursor") else None
+    page = found.page(size, cursor)
+    if cursor is None and page.next is None:
+        return Answer(lines(page.rows), page, len(page.rows), more=False)
+    number = found.count()
+    return Answer(lines(page.rows), page, min(number, MOST_COUNTED), more=number > MOST_COUNTED)
+
+
+def lines(rows: Iterable[ListRow]) -> list[Line]:
+    """Rows with their attempts and verdicts, in the same order, in one query."""
+    ids = [row.pk for row in rows]
+    found = ListRow.objects.select_related("attempt", "verdict").defer(*_LARGE).in_bulk(ids) if ids else {}
+    # A row may have gone since it was found: an attempt that got its verdict.
+    return [Line(found[pk], found[pk].attempt, found[pk].verdict) for pk in ids if pk in found]
