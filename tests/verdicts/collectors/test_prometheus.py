@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from verdicts.collectors.prometheus_look import Grid, Names
 from verdicts.collectors.server import Server
 from verdicts.collectors.sink import Sink
 
+catalogue = cache(load_ruleset)
 BEGIN, END = 1_700_000_040, 1_700_003_640
 XID, ECC, REMAP = "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_ROW_REMAP_PENDING"
 KINDS = {XID: Kind.EVENT, ECC: Kind.COUNTER, REMAP: Kind.STATE, "up": Kind.EVENT, "full": Kind.CONDITION}
@@ -213,7 +215,7 @@ def serve(httpserver: HTTPServer, reply: Callable[[str, Request], Response]) -> 
 def collect(
     httpserver: HTTPServer, nodes: tuple[str, ...] = ("gpu-017",), seconds: float = 20, **more: Any
 ) -> tuple[list[str], CollectorReport]:
-    ruleset = load_ruleset()
+    ruleset = catalogue()
     begin, end = (datetime.fromtimestamp(at, UTC) for at in (BEGIN, END))
     attempt = Attempt(job_id="123_4", nodes=list(nodes))
     ask = Ask("a", attempt, begin, end, nodes, Budget.of(seconds=seconds, megabytes=1), ruleset)
