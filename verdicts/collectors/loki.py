@@ -13,11 +13,11 @@ import msgspec
 from rules.words import Source
 from verdicts.collectors.ask import Ask, Budget, SourceError
 from verdicts.collectors.http import Refused, Server, clock, get_json
-from verdicts.collectors.labels import Nodes, check_template, go_regex, job_value, quoted, rank_of, some
+from verdicts.collectors.labels import Nodes, check_template, go_regex, job_value, quoted, rank_of
 from verdicts.collectors.loki_pages import MAX_PAGE, Answer, Entry, Pages, Row, Stream
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import Probe, SourceSettings
-from verdicts.collectors.stores import HOUR, SECOND, Key, moment, nanoseconds
+from verdicts.collectors.stores import HOUR, SECOND, Key, look_for, moment, nanoseconds
 
 #: A query that is longer goes into the body: what stands between us and Loki may not take so long a line.
 LONG_QUERY = 1_500
@@ -89,23 +89,10 @@ class Loki(SourceSettings, frozen=True, kw_only=True, tag="loki"):
         pages = Pages(ask, out, fetch, self.rows, page=self.page, only_nodes=by_node)
         pages.read(queries)
         if by_node and self.source is not Source.APPLOG and self.node_label not in self.metadata:
-            self._look_for(set(ask.nodes) - pages.heard, ask, out)
+            label = f"label {self.node_label}"
+            look_for(pages.heard, ask, out, label, lambda a, b: self.values(self.node_label, a, b, ask.budget))
         if not out.lines:
             out.note(f"asked for {queries[0][:300]}")
-
-    def _look_for(self, silent: set[str], ask: Ask, out: Sink) -> None:
-        """Say which nodes are not quiet but unknown: nothing of theirs came in for a day."""
-        if not silent:
-            return
-        end = nanoseconds(ask.end)
-        try:
-            values = self.values(self.node_label, nanoseconds(ask.begin) - 24 * HOUR, end, ask.budget)
-        except SourceError as error:
-            out.note(f"whether {some(sorted(silent))} are known to it was not answered: {error}")
-            return
-        known = Nodes(ask.nodes).all_known(values)
-        if unknown := [node for node in ask.nodes if node in silent - known]:
-            out.partial(f"no label {self.node_label} means {some(unknown)}: no log of theirs comes in here")
 
     def probe(self, nodes: Sequence[str], budget: Budget) -> Probe:
         """Its version, its newest line of the last hour, and which nodes its labels know. Raises SourceError."""

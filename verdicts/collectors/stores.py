@@ -1,11 +1,12 @@
 """What the collectors of log stores share: times, which part of a window is read first, entries that become lines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from rules.keep import LineReader
-from verdicts.collectors.ask import Ask
+from verdicts.collectors.ask import Ask, SourceError
+from verdicts.collectors.labels import Nodes, some
 from verdicts.collectors.sink import Sink
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -113,3 +114,21 @@ def halves(begin: int, end: int) -> Iterator[tuple[int, int]]:
     middle = (begin + end) // 2
     yield middle, end
     yield begin, middle
+
+
+def look_for(heard: set[str], ask: Ask, out: Sink, label: str, values: Callable[[int, int], Iterable[str]]) -> None:
+    """Say which of the attempt's nodes are not quiet but unknown to a store: nothing of theirs came in for a day.
+
+    `values` are those that the nodes' label has in a window.
+    """
+    silent = [node for node in ask.nodes if node not in heard]
+    if not silent:
+        return
+    try:
+        found = values(nanoseconds(ask.begin) - 24 * HOUR, nanoseconds(ask.end))
+    except SourceError as error:
+        out.note(f"whether it knows {some(silent)} was not answered: {error}")
+        return
+    known = Nodes(ask.nodes).all_known(found)
+    if unknown := [node for node in silent if node not in known]:
+        out.partial(f"no {label} means {some(unknown)}: no log of theirs comes in here")

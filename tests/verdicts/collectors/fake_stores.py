@@ -1,5 +1,8 @@
 """Log stores on a loopback port that answer as the documented ones do, from memory, quickly.
 
+`FakeVictoria` speaks `query`, `hits` and `field_values` as in https://docs.victoriametrics.com/victorialogs/querying/ ,
+with the filters of LogsQL that are asked for here; entries come in no order.
+
 `FakeLoki` speaks `query_range`, label values and build information; paging, limits, directions and times as in
 https://grafana.com/docs/loki/latest/reference/loki-http-api/ . It is a small faithful store for tests of paging
 and, with `same_for_all`, a source that answers at once for benchmarks: whatever job is asked for, the same
@@ -11,11 +14,14 @@ import re
 import socket
 import threading
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from verdicts.collectors.stores import moment, parse_time
 
 _MATCHER = re.compile(r'\s*([\w.]+)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*")\s*,?')
 _FILTER = re.compile(r'\s*(\|=|!=)\s*("(?:[^"\\]|\\.)*")')
@@ -209,3 +215,100 @@ def _passes(behind: str, held: _Held, index: int) -> bool:
             return False
         position = found.end()
     return True
+
+
+_LOGSQL = re.compile(r"_time:\[(\S+), (\S+)\) (.*?)(?: \| fields (.*))?", re.DOTALL)
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_FIELD_IS = re.compile(rf"\s*({_TEXT}):(=|~)({_TEXT})")
+_IN_BRACKETS = re.compile(r"\s*\(\{(.*?)\}\)", re.DOTALL)
+
+
+def _selects(filters: str, entry: dict[str, str]) -> bool:
+    """Whether an entry is what a query of ours selects. Expressions match anywhere, as they do there."""
+    position = 0
+    while position < len(filters.rstrip()):
+        if filters[position] == "*":
+            position += 1
+        elif found := _FIELD_IS.match(filters, position):
+            name, sign, text = json.loads(found[1]), found[2], json.loads(found[3])
+            value = entry.get(name, "")
+            # (?i) may stand behind ^ there, and must be first here.
+            text = "(?i)" + text.replace("(?i)", "") if "(?i)" in text else text
+            if not (value == text if sign == "=" else re.search(text, value)):
+                return False
+            position = found.end()
+        else:
+            found = _IN_BRACKETS.match(filters, position)
+            assert found, f"no filter: {filters[position:]!r}"
+            if not matches(found[1], entry):
+                return False
+            position = found.end()
+    return True
+
+
+class FakeVictoria:
+    """Entries of fields, with times in nanoseconds, and the interface over them."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.entries: list[tuple[int, dict[str, str]]] = []
+        self._server: HttpServer | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers, while it is open as a context."""
+        assert self._server is not None
+        return self._server.url
+
+    def __enter__(self) -> Self:
+        self._server = HttpServer(self.handle).__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.__exit__(kind, error, trace)
+
+    def add(self, fields: dict[str, str], entries: Iterable[tuple[int, str]]) -> None:
+        """Take entries with these fields beside their message."""
+        self.entries += [(time, {**fields, "_msg": line}) for time, line in entries]
+
+    def handle(self, path: str, params: dict[str, str], headers: dict[str, str]) -> Reply:
+        """Answer one question."""
+        self.requests.append((path, params))
+        if path == "/metrics":
+            return 200, b'vm_app_version{version="victoria-logs-20260901-v1.32.0", short_version="v1.32.0"} 1\n'
+        if path == "/health":
+            return 200, b"OK"
+        if not path.startswith("/select/logsql/"):
+            return 400, b"unsupported path requested: " + path.encode()
+        query = _LOGSQL.fullmatch(params["query"])
+        assert query, f"no query of ours: {params['query']!r}"
+        begin, end = parse_time(query[1]), parse_time(query[2])
+        found = [(time, entry) for time, entry in self.entries if begin <= time < end and _selects(query[3], entry)]
+        if path.endswith("/hits"):
+            step = int(params["step"].removesuffix("ns"))
+            counts = Counter(time // step * step for time, _ in found)
+            series = {"fields": {}, "timestamps": [written(at) for at in sorted(counts)], "total": len(found)}
+            values = [counts[at] for at in sorted(counts)]
+            return 200, json.dumps({"hits": [{**series, "values": values}] if found else []}).encode()
+        if path.endswith("/field_values"):
+            hits = Counter(entry.get(params["field"], "") for _, entry in found)
+            values = [{"value": value, "hits": count} for value, count in hits.items() if value]
+            return 200, json.dumps({"values": values}).encode()
+        if "limit" in params:
+            found = sorted(found, key=lambda one: one[0], reverse=True)[: int(params["limit"])]
+        else:
+            found = found[len(found) // 2 :] + found[: len(found) // 2]
+        wanted = [name.strip().strip('"') for name in (query[4] or "").split(",") if name.strip() != "_time"]
+        rows = []
+        for time, entry in found:
+            kept = {name: entry[name] for name in wanted if name in entry}
+            rows.append(json.dumps({**kept, "_time": written(time)}) + "\n")
+        return 200, "".join(rows).encode()
+
+
+def written(nanos: int) -> str:
+    """A time as VictoriaLogs writes it."""
+    return f"{moment(nanos):%Y-%m-%dT%H:%M:%S}.{nanos % 10**9:09d}Z"

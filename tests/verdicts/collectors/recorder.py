@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
 
 from rules.attempt import Attempt, CollectorReport
 from rules.keep import LineReader
@@ -99,8 +98,3 @@ def times(count: int, step: int = SECOND, begin: int = NANOS) -> list[int]:
 
 def entries(lines: Sequence[str], step: int = SECOND, begin: int = NANOS) -> list[tuple[int, str]]:
     return list(zip(times(len(lines), step, begin), lines, strict=True))
-
-
-def plain(value: Any) -> Any:
-    """Data as a test can compare it."""
-    return dict(value) if hasattr(value, "items") else value
