@@ -72,6 +72,10 @@ def configure(*, level: str, form: str, redactor: Redactor = PLAIN) -> None:
                 # A line for each beat and each task received is noise at rest.
                 "celery.beat": {"level": "WARNING"},
                 "celery.worker.strategy": {"level": "WARNING"},
+                "celery.app.trace": {"level": "WARNING"},
+                # Each question to a source, with all its parameters: the collector's report says what matters.
+                "httpx2": {"level": "WARNING"},
+                "httpcore2": {"level": "WARNING"},
             },
         }
     )

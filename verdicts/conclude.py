@@ -51,6 +51,19 @@ def request_attribution(
     Raises Attempt.DoesNotExist.
     """
     attempt = Attempt.objects.select_for_update(of=("self",)).only("id", "cluster_id", "workload_id").get(pk=attempt_id)
+    request = ask(attempt, mode, by=by, delay=delay)
+    request.refresh_from_db()
+    return request
+
+
+def ask(
+    attempt: Attempt,
+    mode: Mode,
+    *,
+    by: User | None = None,
+    delay: timedelta = timedelta(),
+) -> AttributionRequest:
+    """The same for who holds the attempt's lock; times in the answer may be the database's to fill in."""
     request = AttributionRequest.objects.open().filter(attempt=attempt, mode=mode.value).first()
     if request is None:
         due = Now() + delay
@@ -64,7 +77,6 @@ def request_attribution(
         )
     elif not delay:
         AttributionRequest.objects.filter(pk=request.pk, due_at__gt=Now()).update(due_at=Now())
-    request.refresh_from_db()
     if not delay:
         transaction.on_commit(lambda: wake([request.pk]))
     return request

@@ -28,7 +28,8 @@ from verdicts.collectors.ask import Ask, Budget, SourceError, Unreachable
 from verdicts.collectors.config import ClusterSettings
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import SourceSettings
-from verdicts.conclude import current_ruleset, request_attribution
+from verdicts.conclude import ask as ask_attribution
+from verdicts.conclude import current_ruleset
 from verdicts.evidence import given_attempt
 from verdicts.lease import Kept, Lease, LeaseLost, take_next
 from verdicts.models import Attempt, AttributionRequest, Collection, CollectionTask
@@ -74,7 +75,7 @@ def begin(
         if (only is None or source.name in only) and _applies(source, attempt.scheduler)
     ]
     if not chosen:
-        request_attribution(attempt.pk, Mode.SLOW, by=by)
+        ask_attribution(attempt, Mode.SLOW, by=by)
         return None
     due = timezone.now() + delay
     last = attempt.collections.aggregate(last=Max("round"))["last"] or 0
@@ -120,7 +121,7 @@ def ended(attempt: Attempt, cluster: ClusterSettings) -> None:
         for source in cluster.source:
             if _applies(source, attempt.scheduler):
                 record.store_collected(attempt, [], _not_asked(source, "not asked: the attempt succeeded"))
-        request_attribution(attempt.pk, Mode.SLOW)
+        ask_attribution(attempt, Mode.SLOW)
         return
     since_end = timezone.now() - attempt.ended_at if attempt.ended_at else timedelta()
     begin(
@@ -297,18 +298,20 @@ def _locked_attempt(collection_id: UUID) -> Attempt:
 
 def _end(attempt: Attempt, collection_id: UUID) -> None:
     """End a round: ask for the verdict, and for another round where something was late or could not be had."""
-    ended_now = Collection.objects.filter(pk=collection_id, finished_at__isnull=True).update(finished_at=Now())
-    if not ended_now:
+    ended_now = Collection.objects.filter(pk=collection_id, finished_at__isnull=True)
+    first_asked = ended_now.values_list("fast_asked_at", flat=True).first() is not None
+    if not ended_now.update(finished_at=Now()):
         return
     # A first verdict that nobody has begun is not needed any more.
-    AttributionRequest.objects.filter(
-        attempt=attempt, mode=Mode.FAST.value, state=RequestState.PENDING.value, requested_by=None
-    ).delete()
-    request_attribution(attempt.pk, Mode.SLOW)
-    collection = Collection.objects.get(pk=collection_id)
-    names = list(collection.tasks.filter(again=True).values_list("name", flat=True))
+    if first_asked:
+        AttributionRequest.objects.filter(
+            attempt=attempt, mode=Mode.FAST.value, state=RequestState.PENDING.value, requested_by=None
+        ).delete()
+    ask_attribution(attempt, Mode.SLOW)
+    names = list(CollectionTask.objects.filter(collection=collection_id, again=True).values_list("name", flat=True))
     cluster = current_clusters().named(attempt.cluster.name)
-    if not names or cluster is None or collection.round > len(AGAIN_AFTER):
+    collection = Collection.objects.get(pk=collection_id) if names else None
+    if collection is None or cluster is None or collection.round > len(AGAIN_AFTER):
         return
     lag = max((source.lag for source in cluster.source if source.name in names), default=0.0)
     since_end = timezone.now() - attempt.ended_at if attempt.ended_at else timedelta()
@@ -320,11 +323,10 @@ def _end(attempt: Attempt, collection_id: UUID) -> None:
 @transaction.atomic
 def _first_verdict(collection_id: UUID) -> None:
     """Ask for a verdict from what came so far, once."""
-    _locked_attempt(collection_id)
+    attempt = _locked_attempt(collection_id)
     asked = Collection.objects.filter(pk=collection_id, finished_at__isnull=True, fast_asked_at__isnull=True)
     if asked.update(fast_asked_at=Now()):
-        attempt = Collection.objects.values_list("attempt_id", flat=True).get(pk=collection_id)
-        request_attribution(attempt, Mode.FAST)
+        ask_attribution(attempt, Mode.FAST)
 
 
 @transaction.atomic

@@ -206,17 +206,16 @@ def store_collected(attempt: Attempt, given: Sequence[GivenObservation], report:
     gone, new = held - set(rows), [row for digest, row in rows.items() if digest not in held]
     if gone:
         mine.filter(digest__in=gone).delete()
-    fitting, refused = _that_fit(attempt, new)
+    fitting, refused = _that_fit(attempt, new) if new else ([], Counter[str]())
     Observation.objects.bulk_create(fitting, batch_size=2000, ignore_conflicts=True)
     for source, number in refused.items():
         attempt.cut[source] = attempt.cut.get(source, 0) + number
     body = _report_body(report)
-    CollectorReport.objects.update_or_create(
-        attempt=attempt,
-        source=report.source.value,
-        collector=report.collector,
-        defaults={"status": body["status"], "body": body, "received_at": Now()},
-    )
+    said = {"status": body["status"], "body": body, "received_at": Now()}
+    if before is None:
+        CollectorReport.objects.create(attempt=attempt, source=report.source.value, collector=report.collector, **said)
+    else:
+        CollectorReport.objects.filter(pk=before.pk).update(**said)
     if refused:
         attempt.save(update_fields=["cut"])
     if fitting or gone or before is None or _timeless(before.body) != _timeless(body):

@@ -43,7 +43,7 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     source: Source
     seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0
     megabytes: Annotated[int, msgspec.Meta(ge=1, le=16_384)] = 256
-    lag: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 15.0
+    lag: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
     lead: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 300.0
 
     #: Kinds of evidence that this system can give; others are refused when the file is read.
