@@ -15,7 +15,7 @@ from verdicts.collectors.ask import Ask, Budget
 from verdicts.collectors.files_guard import Guard, Opened, Outside, Special, hint
 from verdicts.collectors.files_paths import PACKED, ROTATED, UNREAD, BadValue, Found, Pattern, Said, problem, values_of
 from verdicts.collectors.files_read import Reading, Window
-from verdicts.collectors.prometheus_look import Names
+from verdicts.collectors.labels import Nodes
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import Probe, SourceSettings
 
@@ -49,7 +49,7 @@ class Files(SourceSettings, tag="files", frozen=True, kw_only=True, forbid_unkno
                 raise ValueError(f"paths: {error}") from error
 
     def _pattern(self, path: str, values: dict[str, str] | None, nodes: Sequence[str]) -> Pattern:
-        return Pattern(path, values, Names(tuple(nodes)), self.rotated)
+        return Pattern(path, values, Nodes(nodes), self.rotated)
 
     def collect(self, ask: Ask, out: Sink) -> None:
         window = Window.of(ask.begin, ask.end, self.utc_offset or ask.attempt.utc_offset)

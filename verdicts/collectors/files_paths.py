@@ -13,7 +13,7 @@ from typing import Protocol
 
 from rules.attempt import Attempt
 from verdicts.collectors.files_guard import MAX_ENTRIES, Entry, Guard, hint
-from verdicts.collectors.prometheus_look import Names
+from verdicts.collectors.labels import Nodes
 
 PLACEHOLDERS = ("node", "rank", "job_id", "job_name", "user", "restart", "cluster")
 #: Folders below a "**".
@@ -97,7 +97,7 @@ class Pattern:
 
     text: str
     values: Mapping[str, str] | None
-    names: Names
+    nodes: Nodes
     rotated: bool
 
     @cached_property
@@ -183,7 +183,7 @@ class Pattern:
                 path=path,
                 name=name,
                 base=base,
-                node=self.names.of(kept["node"]) if "node" in kept else "",
+                node=self.nodes.known(kept["node"]) if "node" in kept else "",
                 rank=int(kept["rank"]) if "rank" in kept else None,
                 identity=entry.identity,
                 mtime=entry.mtime,
@@ -195,7 +195,7 @@ class Pattern:
             yield from self._below(guard, out, folder, shown, index + 1, depth, seen)
 
     def _ours(self, kept: Mapping[str, str]) -> bool:
-        return "node" not in kept or bool(self.names.of(kept["node"]))
+        return "node" not in kept or bool(self.nodes.known(kept["node"]))
 
 
 #: Any name but a hidden one.

@@ -10,9 +10,10 @@ import msgspec
 
 from rules.words import Source
 from verdicts.collectors.ask import Ask, Budget
-from verdicts.collectors.prometheus_api import Api, quoted
+from verdicts.collectors.labels import Nodes, quoted
+from verdicts.collectors.prometheus_api import Api
 from verdicts.collectors.prometheus_changes import PASSING
-from verdicts.collectors.prometheus_look import CHUNK, Grid, Look, Names, window_end
+from verdicts.collectors.prometheus_look import CHUNK, Grid, Look, pattern, window_end
 from verdicts.collectors.prometheus_queries import DEFAULTS, Watched
 from verdicts.collectors.server import Server
 from verdicts.collectors.sink import Sink
@@ -82,14 +83,14 @@ class Prometheus(SourceSettings, tag="prometheus", frozen=True, kw_only=True, fo
         if grid.coarse > 300:
             out.note(f"looked at every {grid.coarse} s but for the last two hours: shorter changes are not seen")
         job = f"{self.job_label}={quoted(ask.attempt.job_id)}" if self.job_label else ""
-        self._look(Api(self.server, ask.budget, out), out, Names(ask.nodes), grid, job).take()
+        self._look(Api(self.server, ask.budget, out), out, Nodes(ask.nodes), grid, job).take()
 
-    def _look(self, api: Api, out: Sink, names: Names, grid: Grid, job: str) -> Look:
+    def _look(self, api: Api, out: Sink, nodes: Nodes, grid: Grid, job: str) -> Look:
         return Look(
             api=api,
             out=out,
             watched=self._watched(),
-            names=names,
+            nodes=nodes,
             grid=grid,
             labels=self.node_labels,
             matchers=self.matchers.rstrip(", "),
@@ -108,13 +109,13 @@ class Prometheus(SourceSettings, tag="prometheus", frozen=True, kw_only=True, fo
         if absent := [name for name in wanted if name not in there]:
             notes.append(f"no series of {', '.join(absent)}")
         known: set[str] = set()
-        names = Names(tuple(nodes[:PROBED]))
+        asked = Nodes(nodes[:PROBED])
         for label in self.node_labels:
-            rest = [node for node in names.nodes if node not in known]
+            rest = [node for node in asked.names if node not in known]
             for start in range(0, len(rest), CHUNK):
-                pattern = quoted(names.pattern(rest[start : start + CHUNK]))
-                found = api.instant(f"count by ({label}) ({{{inside},{label}=~{pattern}}})")
-                hits = {names.of(series.metric.get(label, "")) for series in found} - {""}
+                which = quoted(pattern(rest[start : start + CHUNK]))
+                found = api.instant(f"count by ({label}) ({{{inside},{label}=~{which}}})")
+                hits = asked.all_known(series.metric.get(label, "") for series in found)
                 if hits - known:
                     notes.append(f"label {label} holds nodes' names")
                 known |= hits

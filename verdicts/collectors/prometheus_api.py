@@ -1,7 +1,5 @@
 """The query API of Prometheus, as VictoriaMetrics, Thanos and Mimir speak it too."""
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -101,19 +99,3 @@ class Api:
             for info in answer.infos[:5]:
                 self.out.note(f"the store notes: {' '.join(info.split())[:200]}")
         return answer.data.result
-
-
-def quoted(text: str) -> str:
-    """A string of PromQL."""
-    inner = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    return f'"{inner}"'
-
-
-def literal(text: str) -> str:
-    """A text as part of an RE2 pattern, where it means itself."""
-    return re.sub(r"([^A-Za-z0-9_ -])", r"\\\1", text).replace("\\\n", "\\n").replace("\\\r", "\\r")
-
-
-def one_of(texts: Iterable[str]) -> str:
-    """A pattern for any of the texts."""
-    return "|".join(literal(text) for text in texts)

@@ -1,15 +1,14 @@
 """One look at a metrics store for one attempt: which labels hold the nodes' names, what changed, what stopped."""
 
 import math
-import re
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from verdicts.collectors.ask import SourceError, Unreachable
 from verdicts.collectors.http import Refused, TooLong
-from verdicts.collectors.prometheus_api import MAX_POINTS, Api, Series, literal, quoted
+from verdicts.collectors.labels import Nodes, go_regex, quoted, some
+from verdicts.collectors.prometheus_api import MAX_POINTS, Api, Series
 from verdicts.collectors.prometheus_changes import ENDED, GONE, NAME, Changes, Kind, by_node
 from verdicts.collectors.prometheus_queries import Watched
 from verdicts.collectors.sink import Sink
@@ -18,36 +17,12 @@ from verdicts.collectors.sink import Sink
 CHUNK = 100
 #: The end of an attempt is looked at closely, what lies before it at coarser steps.
 CLOSELY, COARSE = 7200, 60
-_ADDRESS = re.compile(r"[0-9.]+|.*:.*:.*")
-_PORT = re.compile(r":\d{1,5}$")
 
 
-@dataclass(frozen=True)
-class Names:
-    """The attempt's nodes, and under which other names a label may hold them: with a port, with or without domain."""
-
-    nodes: tuple[str, ...]
-    _exact: dict[str, str] = field(default_factory=dict)
-    _short: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        times = Counter(_short(node) for node in self.nodes)
-        self._exact.update((node, node) for node in self.nodes)
-        self._short.update((_short(node), node) for node in self.nodes if times[_short(node)] == 1)
-
-    def of(self, value: str) -> str:
-        """The node that a label's value means, or ""."""
-        bare = _PORT.sub("", value)
-        return self._exact.get(value) or self._exact.get(bare) or self._short.get(_short(bare), "")
-
-    def pattern(self, nodes: Sequence[str]) -> str:
-        """A pattern for the values that may mean these nodes."""
-        forms = dict.fromkeys(form for node in nodes for form in (node, _short(node)))
-        return f"(?:{'|'.join(literal(form) for form in forms)})(?:\\.[^:]*)?(?::[0-9]+)?"
-
-
-def _short(name: str) -> str:
-    return name if _ADDRESS.fullmatch(name) else name.partition(".")[0]
+def pattern(nodes: Sequence[str]) -> str:
+    """A pattern for the values that may mean these nodes: in any case, with or without a domain and a port."""
+    (names,) = Nodes(nodes).patterns(go_regex, 1 << 24)
+    return f"(?i:(?:{names})(?:[.:].*)?)"
 
 
 @dataclass(frozen=True)
@@ -85,7 +60,7 @@ class Look:
     api: Api
     out: Sink
     watched: Watched
-    names: Names
+    nodes: Nodes
     grid: Grid
     labels: Sequence[str]
     matchers: str
@@ -97,7 +72,7 @@ class Look:
         if self.job:
             self._part("", (), [])
             return
-        missing = dict.fromkeys(self.names.nodes)
+        missing = dict.fromkeys(self.nodes.names)
         for at in (self.grid.begin, self.grid.end):
             for label in self.labels:
                 for nodes in _chunks(list(missing)):
@@ -109,10 +84,9 @@ class Look:
                         self._part(label, there, found if at == self.grid.begin else [])
                 if not missing:
                     return
-        count, names = len(missing), ", ".join(list(missing)[:5])
-        if count < len(self.names.nodes):
-            more = " and others" if count > 5 else ""
-            self.out.partial(f"no samples of {count} of {len(self.names.nodes)} nodes: {names}{more}")
+        count, names = len(missing), some(list(missing))
+        if count < len(self.nodes.names):
+            self.out.partial(f"no samples of {count} of {len(self.nodes.names)} nodes: {names}")
         elif count:
             self.out.note(
                 f"no label {', '.join(self.labels)} of the metrics asked for holds a node's name such as {names}"
@@ -140,8 +114,8 @@ class Look:
                 raise
             if len(nodes) > 1:
                 half = len(nodes) // 2
-                for some in (nodes[:half], nodes[half:]):
-                    self._part(label, some, [(node, series) for node, series in first if node in some])
+                for part in (nodes[:half], nodes[half:]):
+                    self._part(label, part, [(node, series) for node, series in first if node in part])
                 return
             self.out.partial(f"{nodes[0]}: {error}" if nodes else str(error))
         self._give(changes)
@@ -151,9 +125,9 @@ class Look:
         silent = list(changes.silent()) if last else []
         if silent and self._store_is_fresh():
             lines += silent
-        for node, some in by_node(lines).items():
+        for node, its in by_node(lines).items():
             reader = self.out.stream(node, node=node)
-            reader.feed("\n".join(line.text for line in some).encode(), [line.at for line in some])
+            reader.feed("\n".join(line.text for line in its).encode(), [line.at for line in its])
 
     def _store_is_fresh(self) -> bool:
         """Whether the store itself had samples at the end: where it lags, silence says nothing of a node."""
@@ -204,12 +178,12 @@ class Look:
 
     def _who(self, label: str, nodes: Sequence[str]) -> str:
         """The matchers for some nodes, or for the job."""
-        which = self.job or f"{label}=~{quoted(self.names.pattern(nodes))}"
+        which = self.job or f"{label}=~{quoted(pattern(nodes))}"
         return ",".join(filter(None, (which, self.matchers)))
 
     def _node(self, metric: Mapping[str, str], label: str) -> str:
         labels = (label,) if label else self.labels
-        return next((node for name in labels if (node := self.names.of(metric.get(name, "")))), "")
+        return next((node for name in labels if (node := self.nodes.known(metric.get(name, "")))), "")
 
     def _kinds(self) -> dict[str, Kind]:
         kinds = dict.fromkeys(self.watched.conditions, Kind.CONDITION)

@@ -28,7 +28,7 @@ from verdicts.collectors.ask import Ask, Budget, BudgetSpent, SourceError, Unrea
 from verdicts.collectors.files import Files
 from verdicts.collectors.files_guard import Guard
 from verdicts.collectors.files_paths import Pattern
-from verdicts.collectors.prometheus_look import Names
+from verdicts.collectors.labels import Nodes
 from verdicts.collectors.sink import Sink
 
 BEGIN = datetime(2026, 11, 3, 1, 0, tzinfo=UTC)
@@ -199,7 +199,7 @@ class TestHostileNames:
 
     @given(st.text(min_size=1, max_size=12))
     def test_any_word_names_one_part_or_is_refused(self, tmp_path_factory: pytest.TempPathFactory, word: str) -> None:
-        pattern = Pattern("x-{job_name}.out", {"job_name": word}, Names(()), False)
+        pattern = Pattern("x-{job_name}.out", {"job_name": word}, Nodes(()), False)
         try:
             (part,) = pattern.parts
         except ValueError:
