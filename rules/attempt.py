@@ -125,13 +125,31 @@ def checked(attempt: Attempt, *, name: str = "attempt", redactor: Redactor = PLA
 
 
 def _without_secrets(attempt: Attempt, redactor: Redactor) -> dict[str, Any]:
-    """The fields that are prose or addresses, with what has the shape of a secret taken out."""
+    """The fields that are prose or addresses, with what has the shape of a secret taken out.
+
+    Job ids, clusters, nodes and ranks are names that other records are joined by: they stay as they are.
+    """
     said: dict[str, Any] = {field: redactor.redact(getattr(attempt, field))[:MAX_TEXT] for field in _PROSE}
+    if isinstance(attempt.exit_code, str):
+        said["exit_code"] = redactor.redact(attempt.exit_code)[:MAX_TEXT]
+    said["topology"] = {kind: _elements(elements, redactor) for kind, elements in attempt.topology.items()}
     said["collectors"] = [
-        msgspec.structs.replace(report, reason=redactor.redact(report.reason)[:MAX_TEXT])
+        msgspec.structs.replace(
+            report,
+            reason=redactor.redact(report.reason)[:MAX_TEXT],
+            files=[redactor.redact(name) for name in report.files],
+        )
         for report in attempt.collectors
     ]
     return said
+
+
+def _elements(elements: dict[str, list[str]], redactor: Redactor) -> dict[str, list[str]]:
+    """Elements by name; an image's address can have a password in it, and two that differ in it alone are one."""
+    named: dict[str, list[str]] = {}
+    for name, nodes in elements.items():
+        named.setdefault(redactor.redact(name), []).extend(nodes)
+    return named
 
 
 _PROSE = ("workload", "state", "reason", "user", "account", "partition", "image")

@@ -40,7 +40,7 @@ def _after(kind: str, hints: str, before: str, value: str) -> Shape:
 _NAMES = (
     r"(?:pass(?:word|wd|[_-]?phrase)"
     r"|secret(?:[_-]?(?:access)?[_-]?key)?"
-    r"|(?:api|access|account|sharedaccess|signing|encryption|master|private|license|subscription)[_-]?key(?:[_-]?id)?"
+    r"|(?:api|access|account|sharedaccess|signing|encryption|master|private|license|subscription)[_-]?key|private[_-]?key[_-]?id"
     r"|sharedaccesssignature"
     r"|(?:access|auth|refresh|bearer|session|security|api|sas|deploy|registry|csrf|hub)[_-]?token"
     r"|identitytoken)"
@@ -126,9 +126,12 @@ VALUES = (
     ),
     _after("secret", _NAME_HINTS, rf"{_NAMES}(?:={_MAYBE_QUOTE}|{_QUOTE}[ ]?[:=][ ]?{_MAYBE_QUOTE})", _VALUE),
     _after("password", "pwd=", r";[ ]?pwd=", _VALUE),
-    # INI and YAML: the last word of its line.
+    # INI and YAML: the last word of its line; before "=" also one that looks made up.
     _after(
-        "secret", _NAME_HINTS, rf"{_NAMES}[ \t]{{0,8}}=[ \t]{{1,8}}", rf"[^\s\"'(){{}}\[\],;]{{3,4096}}{_END_OF_LINE}"
+        "secret",
+        _NAME_HINTS,
+        rf"{_NAMES}[ \t]{{0,8}}=[ \t]{{1,8}}",
+        rf"(?:[^\s\"'(){{}}\[\],;]{{3,4096}}{_END_OF_LINE}|{_DIGIT}[^\s\"'(){{}}\[\],;]{{8,4096}}+(?![(\[]))",
     ),
     _after(
         "secret",
