@@ -98,7 +98,7 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
         reader = out.stream("job")
         for job in own:
             for text, moment in as_lines(job):
-                reader.feed(text.encode(), [moment * 10**9] if moment else None)
+                reader.feed(text.encode(), _times(moment))
         return failure
 
     def _nodes(self, ask: Ask, slurm: Slurm, out: Sink) -> None:
@@ -124,15 +124,18 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
             # slurmrestd has no call for them: without the commands only the present states are known.
             out.note(f"when nodes were down before is not known: {error}")
         for node in _distinct(told):
-            out.stream("node", node=node.name).feed(
-                node_line(node).encode(), [node.since * 10**9] if node.since else None
-            )
+            out.stream("node", node=node.name).feed(node_line(node).encode(), _times(node.since))
 
 
 def seconds(text: str | None) -> int:
     """A time of an attempt in seconds since 1970, 0 where there is none."""
     stamp = parse_stamp(text) if text else None
     return stamp.micros // MICRO if stamp is not None else 0
+
+
+def _times(moment: int) -> list[int] | None:
+    """When a line was true, as the readers of lines take it."""
+    return [moment * 10**9] if 0 < moment < 1 << 33 else None
 
 
 def _counts(node: NodeState, end: int) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from verdicts.collectors.ask import SourceError, Unreachable
 from verdicts.collectors.slurm_records import Job, NodeState, Step
-from verdicts.collectors.slurm_values import exit_code, hosts, number, optional, state, words
+from verdicts.collectors.slurm_values import exit_code, hosts, moment, number, optional, state, words
 
 
 class _Live(msgspec.Struct):
@@ -103,20 +103,25 @@ class _Diag(_Said):
 #: Slurm's numbers for "there is no such job" and "nothing found".
 _NOTHING = frozenset({2017, 9003})
 #: Words of slurmrestd for a daemon behind it that does not answer.
-_AWAY = re.compile(r"connect|contact|communicat|unable to load|timed out|not responding", re.IGNORECASE)
+_AWAY = re.compile(r"connect|contact|communicat|unable to load|timed out|not responding|slurm_load_", re.IGNORECASE)
+
+
+class Away(Unreachable):
+    """A daemon behind slurmrestd does not answer, which is no fault of slurmrestd's."""
+
 
 Answer = TypeVar("Answer", bound=_Said)
 
 
 def _decoded(raw: bytes, kind: type[Answer]) -> Answer:
-    """An answer. Raises SourceError, as Unreachable where a daemon behind slurmrestd does not answer."""
+    """An answer. Raises SourceError, as Away where a daemon behind slurmrestd does not answer."""
     try:
         answer = msgspec.json.decode(raw.decode("utf-8", "replace"), type=kind)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise SourceError(f"Slurm's JSON cannot be read: {error}") from error
     told = refusal(answer.errors)
     if told:
-        raise Unreachable(told) if _AWAY.search(told) else SourceError(told)
+        raise Away(told) if _AWAY.search(told) else SourceError(told)
     return answer
 
 
@@ -148,7 +153,7 @@ def version(raw: bytes) -> str:
 
 def controllers_clock(raw: bytes) -> int:
     """The controller's clock in its statistics."""
-    return number(_decoded(raw, _Diag).statistics.get("req_time"))
+    return moment(_decoded(raw, _Diag).statistics.get("req_time"))
 
 
 def controller_jobs(raw: bytes) -> list[Job]:
@@ -170,9 +175,9 @@ def controller_jobs(raw: bytes) -> list[Job]:
                 account=words(job.account),
                 partition=words(job.partition),
                 state=state(job.job_state),
-                submit=number(job.submit_time),
-                start=number(job.start_time),
-                end=number(job.end_time),
+                submit=moment(job.submit_time),
+                start=moment(job.start_time),
+                end=moment(job.end_time),
                 restarts=optional(job.restart_cnt),
                 nodes=hosts(job.nodes),
                 exit_code=exit_code(job.exit_code),
@@ -211,9 +216,9 @@ def accounted_jobs(raw: bytes, *, trusted: bool = True) -> list[Job]:
                 account=words(job.account),
                 partition=words(job.partition),
                 state=told,
-                submit=number(job.time.get("submission")),
-                start=number(job.time.get("start")),
-                end=number(job.time.get("end")),
+                submit=moment(job.time.get("submission")),
+                start=moment(job.time.get("start")),
+                end=moment(job.time.get("end")),
                 restarts=optional(job.restart_cnt),
                 nodes=hosts(job.nodes),
                 exit_code="" if not trusted and code == "0:0" and told != "COMPLETED" else code,
@@ -239,8 +244,8 @@ def _step(step: dict[str, Any], *, trusted: bool) -> Step:
         state=told,
         exit_code="" if not trusted and code == "0:0" and told != "COMPLETED" else code,
         nodes=hosts(where.get("range")),
-        start=number(time.get("start")),
-        end=number(time.get("end")),
+        start=moment(time.get("start")),
+        end=moment(time.get("end")),
     )
 
 
@@ -256,8 +261,8 @@ def nodes(raw: bytes) -> list[NodeState]:
                 state="+".join(words(told).upper() for told in states if told),
                 reason=words(node.reason),
                 by=words(node.reason_set_by_user),
-                since=number(node.reason_changed_at),
-                boot=number(node.boot_time),
+                since=moment(node.reason_changed_at),
+                boot=moment(node.boot_time),
             )
         )
     return found

@@ -254,11 +254,8 @@ def numbered(
 
 
 def rfc3339(seconds: int) -> str | None:
-    """Seconds since 1970 as text; None for 0 and for what no calendar has."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds > 0 else None
-    except (ValueError, OverflowError):
-        return None
+    """Seconds since 1970 as text; None for 0."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds else None
 
 
 def attempt(job: Job, *, utc_offset: str = "") -> Attempt:

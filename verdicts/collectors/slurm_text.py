@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from verdicts.collectors.ask import SourceError
 from verdicts.collectors.slurm_records import Job, NodeState, Step
-from verdicts.collectors.slurm_values import exit_code, hosts, number, state, words
+from verdicts.collectors.slurm_values import exit_code, hosts, moment, state, words
 
 FIELDS = (
     "JobID", "JobName", "Cluster", "User", "Account", "Partition", "State", "ExitCode", "DerivedExitCode", "Submit",
@@ -82,9 +82,9 @@ def _job(match: re.Match[str], told: Mapping[str, str]) -> Job:
         account=words(told["Account"]),
         partition=words(told["Partition"]),
         state=state(told["State"]),
-        submit=number(told["Submit"]),
-        start=number(told["Start"]),
-        end=number(told["End"]),
+        submit=moment(told["Submit"]),
+        start=moment(told["Start"]),
+        end=moment(told["End"]),
         restarts=int(restarts) if restarts.isdecimal() else None,
         nodes=hosts(told["NodeList"]),
         exit_code=exit_code(told.get("ExitCode", "")),
@@ -104,8 +104,8 @@ def _step(name: str, told: Mapping[str, str]) -> Step:
         state=state(told["State"]),
         exit_code=exit_code(told["ExitCode"]),
         nodes=hosts(told["NodeList"]),
-        start=number(told["Start"]),
-        end=number(told["End"]),
+        start=moment(told["Start"]),
+        end=moment(told["End"]),
     )
 
 
@@ -121,8 +121,8 @@ def nodes(raw: bytes) -> Iterator[NodeState]:
             state=words(told["state"]),
             reason=words(reason["reason"]) if reason else "",
             by=words(reason["by"]) if reason and reason["by"] else "",
-            since=number(reason["since"]) if reason and reason["since"] else 0,
-            boot=number(boot["boot"]) if boot else 0,
+            since=moment(reason["since"]) if reason and reason["since"] else 0,
+            boot=moment(boot["boot"]) if boot else 0,
         )
 
 
@@ -136,6 +136,6 @@ def events(raw: bytes) -> Iterator[NodeState]:
                 state=words(told),
                 reason=words(reason),
                 by=words(by.partition("(")[0]),
-                since=number(since),
-                until=number(until),
+                since=moment(since),
+                until=moment(until),
             )

@@ -13,6 +13,9 @@ MAX_WORDS = 1_000
 #: Slurm's "not set" in places where a number has to stand.
 _UNSET = frozenset({0xFFFF, 0xFFFE, 0xFFFF_FFFF, 0xFFFF_FFFE, 0xFFFF_FFFF_FFFF_FFFE, 0xFFFF_FFFF_FFFF_FFFF})
 
+#: The end of the year 9999.
+LAST = 253_402_300_799
+
 
 def number(value: Any) -> int:
     """A number as any version writes it: plain, as text, or as {set, infinite, number}; 0 where it is not set."""
@@ -23,6 +26,12 @@ def number(value: Any) -> int:
     except (TypeError, ValueError, OverflowError):
         return 0
     return 0 if found in _UNSET or not 0 <= found < 1 << 63 else found
+
+
+def moment(value: Any) -> int:
+    """A time in seconds since 1970; 0 where it is not set and for what no calendar has."""
+    found = number(value)
+    return found if found <= LAST else 0
 
 
 def optional(value: Any) -> int | None:

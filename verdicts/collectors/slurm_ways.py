@@ -9,8 +9,10 @@ from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from verdicts.collectors.ask import Budget, BudgetSpent, SourceError, Unreachable
+from verdicts.collectors.http import Refused
 from verdicts.collectors.server import Server
 from verdicts.collectors.slurm_commands import SEARCHED, Commands
+from verdicts.collectors.slurm_json import Away
 from verdicts.collectors.slurm_records import Job, NodeState
 from verdicts.collectors.slurm_rest import ONE_BY_ONE, Rest
 
@@ -29,7 +31,7 @@ class Slurm:
     cluster: str
     budget: Budget
     notes: dict[str, None] = field(default_factory=dict)
-    _given_up: bool = False
+    _given_up: SourceError | None = None
 
     def note(self, said: str) -> None:
         """Say something once."""
@@ -103,8 +105,8 @@ class Slurm:
 
     def _ask(self, what: str, by_rest: Callable[[Rest, Budget], T], by_commands: Callable[[Budget], T]) -> T:
         """The answer by slurmrestd where there is one and it answers, else by commands."""
-        refused: SourceError | None = None
-        if self.rest is not None and not self._given_up:
+        refused = self._given_up
+        if self.rest is not None and refused is None:
             try:
                 with part_of(self.budget, SHARE) as left:
                     return by_rest(self.rest, left)
@@ -113,14 +115,14 @@ class Slurm:
                     raise
                 self.budget.left()
                 refused = error
-                # A daemon behind it that does not answer is no fault of its own: the next question may fare better.
-                self._given_up = isinstance(error, (Unreachable, BudgetSpent)) and not getattr(error, "status", 0)
+                # Where it answers at all, and only a daemon behind it does not, the next question may fare better.
+                if isinstance(error, (Unreachable, BudgetSpent)) and not isinstance(error, (Refused, Away)):
+                    self._given_up = error
         if refused is not None:
             if shutil.which("squeue", path=self.commands.folder or SEARCHED) is None:
                 raise refused
-            self.note(f"slurmrestd did not give {what} ({refused}); asked Slurm's commands instead")
-        elif self._given_up:
-            self.note("slurmrestd did not answer; asked Slurm's commands instead")
+            told = "answer" if self._given_up is not None else f"give {what}"
+            self.note(f"slurmrestd did not {told} ({refused}); asked Slurm's commands instead")
         return by_commands(self.budget)
 
 
