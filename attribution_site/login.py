@@ -7,10 +7,12 @@ from typing import Any
 from django.conf import settings
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView
+from django.contrib.auth.views import LoginView, PasswordChangeView
 from django.core.cache import cache
 from django.forms import ValidationError
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.urls import reverse_lazy
 from drf_spectacular.utils import extend_schema
 from knox.views import LoginView as KnoxLoginView
 from knox.views import LogoutView as KnoxLogoutView
@@ -58,6 +60,8 @@ class LimitedLoginForm(AuthenticationForm):
     """The login form; after too many wrong passwords it asks to wait."""
 
     def clean(self) -> dict[str, Any]:
+        if not settings.PASSWORD_LOGIN:
+            raise ValidationError("Passwords are not taken here: use the single sign-on.", code="no-passwords")
         failures = Failures(str(self.data.get("username", "")), self.request)
         if failures.too_many():
             raise ValidationError("Too many wrong passwords. Wait five minutes and try again.", code="wait")
@@ -77,11 +81,32 @@ class Login(LoginView):
 
     authentication_form = LimitedLoginForm
 
+    def get_context_data(self, **more: Any) -> dict[str, Any]:
+        """What ways in there are."""
+        ways = {"password_login": settings.PASSWORD_LOGIN, "sso": settings.OIDC.name if settings.OIDC.issuer else ""}
+        return super().get_context_data(**more) | ways
+
+
+class ChangePassword(PasswordChangeView):
+    """The page to change the own password; who has none, coming by single sign-on, has no such page."""
+
+    template_name = "registration/password.html"
+    success_url = reverse_lazy("login")
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Only where there is one to change."""
+        user = request.user
+        if user.is_authenticated and not (settings.PASSWORD_LOGIN and user.has_usable_password()):
+            raise Http404
+        return super().dispatch(request, *args, **kwargs)
+
 
 class LimitedBasic(BasicAuthentication):
     """Name and password with a request. They are looked at before any throttle, so they are counted here."""
 
     def authenticate_credentials(self, userid: str, password: str, request: Request | None = None) -> tuple[Any, None]:
+        if not settings.PASSWORD_LOGIN:
+            raise AuthenticationFailed("Passwords are not taken here: make the token while logged in.")
         failures = Failures(userid, request)
         if failures.too_many():
             raise Throttled(settings.LOGIN_FAILURES_SECONDS, "Too many wrong passwords.")

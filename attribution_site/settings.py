@@ -16,7 +16,7 @@ from django.urls import reverse_lazy
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-from attribution_site import logs
+from attribution_site import logs, sso_settings
 from attribution_site.secret import key_from
 from rules.redact import Redactor
 from rules.redaction_file import RedactionError, read_redaction_file
@@ -66,6 +66,10 @@ INSTALLED_APPS = [
     "template_partials.apps.SimpleAppConfig",
     "rest_framework",
     "knox",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "drf_standardized_errors",
@@ -87,6 +91,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
 ]
 
 ROOT_URLCONF = "attribution_site.urls"
@@ -231,12 +236,22 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 LOGIN_URL = reverse_lazy("login")
+# Whether accounts with a password of this site may be used; without, single sign-on is the only way in.
+PASSWORD_LOGIN = env.bool("INQUEST_PASSWORD_LOGIN", default=True)
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = reverse_lazy("login")
 SESSION_COOKIE_AGE = env.int("INQUEST_SESSION_SECONDS", default=12 * 3600)
 # Wrong passwords within five minutes, by account and by address, before the login page asks to wait.
 LOGIN_FAILURES_ALLOWED = env.int("INQUEST_LOGIN_FAILURES", default=10)
 LOGIN_FAILURES_SECONDS = 300
+
+# --- Single sign-on (attribution_site/sso.py) ---------------------------------------------------------
+
+OIDC = sso_settings.read(env, password_login=PASSWORD_LOGIN)
+ACCOUNT_ADAPTER = "attribution_site.sso.Accounts"
+SOCIALACCOUNT_ADAPTER = "attribution_site.sso.People"
+ACCOUNT_EMAIL_VERIFICATION = SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
+SOCIALACCOUNT_REQUESTS_TIMEOUT = 10
 
 # --- The network around it ----------------------------------------------------------------------
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from csp.decorators import csp_update
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.views import LogoutView, PasswordChangeView
-from django.urls import include, path, reverse_lazy
+from django.contrib.auth.views import LogoutView
+from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from attribution_site.login import LimitedAdminForm, Login, RevokeToken, Token
+from attribution_site import accounts, sso
+from attribution_site.login import ChangePassword, LimitedAdminForm, Login, RevokeToken, Token
 
 # One login page; and wrong passwords are counted on admin's own form too.
 admin.site.login_form = LimitedAdminForm
 admin.site.login = login_required(admin.site.login)  # type: ignore[method-assign]
 admin.site.site_header = "Inquest: accounts"
+accounts.arrange(admin.site)
 
 docs = SpectacularSwaggerSplitView.as_view(url_name="schema", template_name="site/api_docs.html")
 
@@ -30,10 +32,9 @@ urlpatterns = [
     path("api/v1/token/revoke", RevokeToken.as_view(), name="token-revoke"),
     path("accounts/login/", Login.as_view(), name="login"),
     path("accounts/logout/", LogoutView.as_view(), name="logout"),
-    path(
-        "accounts/password/",
-        PasswordChangeView.as_view(template_name="registration/password.html", success_url=reverse_lazy("login")),
-        name="password",
-    ),
+    path("accounts/password/", ChangePassword.as_view(), name="password"),
+    path("accounts/sso/", sso.login, name="sso-login"),
+    # The name by which allauth knows where the provider sends people back to.
+    path("accounts/sso/callback/", sso.callback, {"provider_id": sso.PROVIDER}, name="openid_connect_callback"),
     path("admin/", admin.site.urls),
 ]

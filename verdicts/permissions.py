@@ -10,6 +10,7 @@ READ = "verdicts.view_verdict"
 INGEST = "verdicts.ingest_evidence"
 ATTRIBUTE = "verdicts.request_attribution"
 REVIEW = "verdicts.review_verdict"
+ACCOUNTS = "auth.change_user"
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -38,6 +39,16 @@ def may_attribute(user: Permitted) -> bool:
 def may_review(user: Permitted) -> bool:
     """May say whether a verdict was right."""
     return user.has_perm(REVIEW)
+
+
+def may_comment(user: Permitted) -> bool:
+    """May remark on a verdict: whoever may do more than read."""
+    return user.has_perm(REVIEW) or user.has_perm(ATTRIBUTE)
+
+
+def may_administer(user: Any) -> bool:
+    """May see accounts and give roles."""
+    return bool(user.is_active) and (bool(user.is_staff) or user.has_perm(ACCOUNTS))
 
 
 class _Permission(BasePermission):
@@ -72,3 +83,13 @@ class ReadOrReview(_Permission):
     """Readers read, reviewers review."""
 
     write = REVIEW
+
+
+class ReadOrComment(_Permission):
+    """Readers read, whoever may do more comments."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        """Whether the call may go on."""
+        if request.method in SAFE_METHODS:
+            return super().has_permission(request, view)
+        return bool(request.user and request.user.is_authenticated) and may_comment(request.user)

@@ -1,0 +1,74 @@
+"""Accounts under /admin/: administrators give roles, and nobody can make themselves more than they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
+from django.contrib.admin import AdminSite, ModelAdmin
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
+
+from verdicts.permissions import may_administer
+
+
+class People(UserAdmin):
+    """Accounts. Staff, superuser and single permissions are a superuser's to give, and superusers theirs to change."""
+
+    list_display = ("username", "email", "roles", "is_active", "last_login")
+    list_filter = ("groups", "is_active", "is_superuser")
+
+    @staticmethod
+    def roles(person: User) -> str:
+        """The groups by name."""
+        return ", ".join(sorted(group.name for group in person.groups.all()))
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        """With the groups, for the list."""
+        return super().get_queryset(request).prefetch_related("groups")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """What only a superuser changes."""
+        if request.user.is_superuser:
+            return super().get_readonly_fields(request, obj)
+        return (*super().get_readonly_fields(request, obj), "is_superuser", "is_staff", "user_permissions")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Not of somebody who is more than oneself."""
+        return super().has_change_permission(request, obj) and self._within(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Not of somebody who is more than oneself."""
+        return super().has_delete_permission(request, obj) and self._within(request, obj)
+
+    @staticmethod
+    def _within(request: HttpRequest, obj: Any) -> bool:
+        return obj is None or not obj.is_superuser or bool(request.user.is_superuser)
+
+
+class Identities(ModelAdmin[SocialAccount]):
+    """Who comes by single sign-on: to be looked at, and to be deleted when an identity shall start anew."""
+
+    list_display = ("user", "uid", "last_login", "date_joined")
+    search_fields = ("user__username", "uid")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """The provider vouches for people, an administrator does not."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """An identity is nobody else's."""
+        return False
+
+
+def arrange(site: AdminSite) -> None:
+    """Replace what Django and allauth show by what this site has."""
+    for model in (User, Group, EmailAddress, SocialApp, SocialToken, SocialAccount):
+        if site.is_registered(model):
+            site.unregister(model)
+    site.register(User, People)
+    site.register(Group, GroupAdmin)
+    site.register(SocialAccount, Identities)
+    site.has_permission = lambda request: may_administer(request.user)  # type: ignore[method-assign]
