@@ -66,6 +66,8 @@ def render(verdict: Verdict, notes: list[str], paint: Paint) -> list[str]:
     gaps = [r for r in verdict.coverage if r.status is not ReportStatus.OK and r.source in _NAMED]
     if gaps:
         lines.append("  Missing: " + "; ".join(f"{SOURCE_NAMES[r.source]} {STATUS_WORDS[r.status]}" for r in gaps))
+    if redacted := sum(report.redacted for report in verdict.coverage):
+        lines.append(f"  Taken out of the lines: {redacted} secret{'s' if redacted > 1 else ''}")
     for title, kind in (("Now", "now"), ("Later", "later")):
         lines += [_cut(f"  {title}: {note.text}", 240) for note in verdict.advice[kind][:2]]
     if verdict.attributed_domain is Domain.AMBIGUOUS:

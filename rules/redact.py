@@ -17,7 +17,7 @@ from rules.shapes import EMAIL, TOKENS, VALUES, Shape, key_lines
 
 #: What a replaced secret looks like, with the tag or without. It is never looked into again.
 MARK = re.compile(r"\[redacted: (?P<kind>[\w&+-][\w&+ -]{0,59}?)(?: [0-9a-f]{6})?\]")
-_OPEN = "[redacted: "
+MARK_BEGINS = "[redacted: "
 #: Kinds that a name before the text says; the text's own form says more.
 _GENERAL = ("secret", "token", "password", "credentials", "key line")
 #: Taking one secret out can lay another bare, once or twice; more rounds are an input made for it.
@@ -56,7 +56,7 @@ class Redactor:
         return clean.removeprefix(before) if clean.startswith(before) else self.redact(text)
 
     def _once(self, text: str) -> str:
-        if _OPEN not in text:
+        if MARK_BEGINS not in text:
             return self._piece(text)
         out, last, changed = [], 0, False
         for mark in MARK.finditer(text):
@@ -112,9 +112,9 @@ class Redactor:
 
     def _mark(self, kind: str, secret: str) -> str:
         if not self.key:
-            return f"{_OPEN}{kind}]"
+            return f"{MARK_BEGINS}{kind}]"
         tag = hmac.new(self.key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:6]
-        return f"{_OPEN}{kind} {tag}]"
+        return f"{MARK_BEGINS}{kind} {tag}]"
 
 
 #: Without a site's key: what `inquest explain` uses, the same everywhere.
@@ -128,12 +128,12 @@ def redact(text: str) -> str:
 
 def marks(text: str) -> int:
     """How many secrets were taken out of a text."""
-    return sum(1 for _ in MARK.finditer(text)) if _OPEN in text else 0
+    return sum(1 for _ in MARK.finditer(text)) if MARK_BEGINS in text else 0
 
 
 def untagged(text: str) -> str:
     """The text with its marks as they are without a site's key: lines that differ in a secret alone are alike."""
-    return MARK.sub(lambda mark: f"{_OPEN}{mark['kind']}]", text) if _OPEN in text else text
+    return MARK.sub(lambda mark: f"{MARK_BEGINS}{mark['kind']}]", text) if MARK_BEGINS in text else text
 
 
 _SHAPES = (*VALUES, *TOKENS)

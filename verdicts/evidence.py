@@ -1,16 +1,19 @@
 """The evidence of an attempt as the engine takes it, and what the store says of its own coverage."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
 import msgspec
-from django.db.models import Sum
+from django.db.models import Sum, Value
+from django.db.models.functions import Length, Replace
 
 from rules.attempt import Attempt as GivenAttempt
 from rules.attempt import CollectorReport as GivenReport
 from rules.engine import ATTEMPT_REF
 from rules.observation import Observation as GivenObservation
+from rules.redact import MARK_BEGINS
 from rules.words import ReportStatus, Source
 from verdicts import models
 from verdicts.choices import Scheduler
@@ -75,14 +78,7 @@ def effective_reports(row: models.Attempt) -> list[GivenReport]:
 
     Counts are of records as they were read: an observation that stands for many folded lines counts as many.
     """
-    held = Counter(
-        {
-            (source, collector): number
-            for source, collector, number in row.observations.order_by()
-            .values_list("source", "collector")
-            .annotate(number=Sum("count"))
-        }
-    )
+    held = _held(row)
     given = [
         msgspec.convert(body, GivenReport)
         for body in row.reports.order_by("source", "collector").values_list("body", flat=True)
@@ -91,27 +87,50 @@ def effective_reports(row: models.Attempt) -> list[GivenReport]:
     corrected = []
     for report in given:
         alone = per_source[report.source] == 1
-        delivered = sum(
-            number
-            for (source, collector), number in held.items()
+        stored = _together(
+            found
+            for (source, collector), found in held.items()
             if source == report.source and (alone or collector == report.collector)
         )
-        corrected.append(_corrected(report, delivered, full=report.source in row.cut))
+        corrected.append(_corrected(report, stored, full=report.source in row.cut))
     reported = {report.source for report in given}
     for source in sorted({source for source, _ in held} | set(row.cut)):
         if source not in reported:
-            delivered = sum(number for (owner, _), number in held.items() if owner == source)
+            stored = _together(found for (owner, _), found in held.items() if owner == source)
             unreported = GivenReport(
                 source=Source(source),
                 status=ReportStatus.PARTIAL,
                 reason=UNREPORTED,
-                kept=delivered,
-                delivered=delivered,
+                kept=stored.records,
+                delivered=stored.records,
             )
-            corrected.append(_corrected(unreported, delivered, full=source in row.cut))
+            corrected.append(_corrected(unreported, stored, full=source in row.cut))
     if (said := _said_by_attempt(row)) and not any(report.source == said.source for report in corrected):
         corrected.append(said)
     return corrected
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What the store has of one collector: records as they were read, and secrets taken out of their texts."""
+
+    records: int
+    redacted: int
+
+
+def _held(row: models.Attempt) -> dict[tuple[str, str], _Stored]:
+    """What the store has of an attempt by source and collector."""
+    taken_out = (Length("body") - Length(Replace("body", Value(MARK_BEGINS), Value("")))) / len(MARK_BEGINS)
+    rows = row.observations.order_by().values_list("source", "collector")
+    return {
+        (source, collector): _Stored(records, redacted)
+        for source, collector, records, redacted in rows.annotate(records=Sum("count"), redacted=Sum(taken_out))
+    }
+
+
+def _together(found: Iterable[_Stored]) -> _Stored:
+    held = list(found)
+    return _Stored(sum(one.records for one in held), sum(one.redacted for one in held))
 
 
 def _said_by_attempt(row: models.Attempt) -> GivenReport | None:
@@ -128,10 +147,11 @@ def _said_by_attempt(row: models.Attempt) -> GivenReport | None:
     )
 
 
-def _corrected(report: GivenReport, delivered: int, *, full: bool) -> GivenReport:
+def _corrected(report: GivenReport, stored: _Stored, *, full: bool) -> GivenReport:
     """A report with what was really delivered; one that claims more than that is not `ok`."""
     if report.files == [ATTEMPT_REF]:
         return report  # its one record is the attempt itself
+    delivered = stored.records
     reasons = [report.reason] if report.reason else []
     status = report.status
     if full:
@@ -148,4 +168,5 @@ def _corrected(report: GivenReport, delivered: int, *, full: bool) -> GivenRepor
         reason="; ".join(reasons),
         delivered=delivered,
         kept=max(report.kept, delivered),
+        redacted=max(report.redacted, stored.redacted),
     )
