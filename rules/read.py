@@ -221,8 +221,9 @@ _BRANCH = dict(
 _INSIDE = re.compile(rf" AT {_T}(?= |$)")
 
 
-#: An exposition-format sample, `NAME{label="value",…} value`: its labels say which node it speaks of.
-_METRIC = re.compile(r"[A-Za-z_:][\w:]*\{([^}\n]*)\}")
+#: An exposition-format sample, `NAME{label="value",…} value`, or what a collector says of one: `increase(NAME{…}) 3`.
+#: Its labels say which node it speaks of.
+_METRIC = re.compile(r"(?:[a-z]{1,20}\()?[A-Za-z_:][\w:]*\{([^}\n]*)\}")
 _HOST_LABEL = re.compile(r'(?:^|,)[ ]*(?:Hostname|hostname|node|nodename|instance)="([^":]+)')
 
 
