@@ -10,7 +10,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, PasswordChangeView
 from django.core.cache import cache
 from django.forms import ValidationError
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import reverse_lazy
 from drf_spectacular.utils import extend_schema
@@ -23,6 +23,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import ScopedRateThrottle
 
 from attribution_site.tokens import ApiToken
+from verdicts.preferences import carry_at_login
 
 
 def caller(request: HttpRequest | Request) -> str:
@@ -80,6 +81,12 @@ class Login(LoginView):
     """The login page."""
 
     authentication_form = LimitedLoginForm
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        """Log in, and bring the person's own settings."""
+        response = super().form_valid(form)
+        carry_at_login(self.request, response)
+        return response
 
     def get_context_data(self, **more: Any) -> dict[str, Any]:
         """What ways in there are."""

@@ -6,10 +6,13 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from datetime import UTC
 
 import structlog
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.functional import LazyObject, empty
+
+from verdicts import preferences, zones
 
 log = structlog.get_logger("inquest.request")
 
@@ -49,6 +52,21 @@ class RequestLog:
                 user=_name(request),
             )
         return response
+
+
+class Zone:
+    """Show times in the zone that somebody chose, else in the one that their browser says, else in UTC."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        said = (request.COOKIES.get(name, "") for name in (preferences.ZONE, preferences.BROWSER_ZONE))
+        token = zones.enter(next((zone for name in said if (zone := zones.named(name))), UTC))
+        try:
+            return self.get_response(request)
+        finally:
+            zones.leave(token)
 
 
 class Private:

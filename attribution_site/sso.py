@@ -32,6 +32,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from attribution_site.roles import ROLES
+from verdicts.preferences import carry_at_login
 
 log = structlog.get_logger("inquest.sso")
 
@@ -167,6 +168,12 @@ class Accounts(DefaultAccountAdapter):
     def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
         """An account that was switched off stays so, whatever the provider says."""
         return _refused(request, "This account is switched off. An administrator of this site can switch it on.")
+
+    def post_login(self, request: HttpRequest, user: Any, **more: Any) -> HttpResponse:
+        """After the log-in: the person's own settings."""
+        response: HttpResponse = super().post_login(request, user, **more)
+        carry_at_login(request, response)
+        return response
 
     def add_message(self, *args: Any, **kwargs: Any) -> None:
         """Nothing: the page says who is logged in."""

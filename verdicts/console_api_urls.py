@@ -2,8 +2,9 @@
 
 from django.urls import path
 
-from verdicts import upload_api
+from verdicts import preferences_pages, upload_api
 
 urlpatterns = [
     path("incidents", upload_api.Incidents.as_view(), name="api-incidents"),
+    path("me", preferences_pages.Me.as_view(), name="api-me"),
 ]

@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from verdicts import upload_pages
+from verdicts import preferences_pages, upload_pages
 
 urlpatterns = [
     path("start/", upload_pages.start, name="first-steps"),
     path("start/samples/<str:sample>/", upload_pages.sample, name="sample"),
     path("upload/", upload_pages.upload, name="upload"),
+    path("preferences/", preferences_pages.page, name="preferences"),
 ]

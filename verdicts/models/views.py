@@ -37,6 +37,8 @@ class Preference(models.Model):
         settings.AUTH_USER_MODEL, primary_key=True, on_delete=models.CASCADE, related_name="preference"
     )
     shortcuts = models.BooleanField(default=True, help_text="Whether single keys move in the lists.")
+    zone = models.CharField(max_length=64, blank=True, default="", help_text="Empty: the zone of the browser.")
+    theme = models.CharField(max_length=8, blank=True, default="", help_text="Empty: as the system.")
 
     def __str__(self) -> str:
         return f"of {self.user_id}"

@@ -6,13 +6,12 @@ from typing import Any
 
 from django import template
 from django.http import HttpRequest
-from django.template.defaultfilters import date as format_date
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import conditional_escape, escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.timesince import timesince
 
-from verdicts import wording
+from verdicts import wording, zones
 from verdicts.presentation import stamp_kind
 from verdicts.raw_text import UNSEEN, code, spelled
 
@@ -154,29 +153,35 @@ def ranges(numbers: list[int]) -> str:
 
 @register.filter
 def moment(value: datetime | None) -> SafeString | str:
-    """A stored time with its offset printed."""
+    """A stored time in the reader's zone, with its offset printed; UTC on hover."""
     if value is None:
         return ""
-    at = value.astimezone(UTC)
+    at = zones.local(value)
     return format_html(
-        '<time datetime="{}" class="nowrap">{} <span class="muted">{}</span></time>',
-        at.isoformat(),
-        format_date(at, "Y-m-d H:i:s"),
-        "+00:00",
+        '<time datetime="{}" title="{}" class="nowrap">{} <span class="muted">{}</span></time>',
+        value.astimezone(UTC).isoformat(),
+        _in_utc(value),
+        at.isoformat(" ", "seconds")[:19],
+        zones.offset(at),
     )
 
 
 @register.filter
 def moment_lines(value: datetime) -> SafeString:
-    """A stored time for a narrow column: the day, and under it the time with its offset."""
-    at = value.astimezone(UTC)
+    """A stored time for a narrow column: the day, and under it the time with its offset; UTC on hover."""
+    at = zones.local(value)
     return format_html(
-        '<time datetime="{}">{} <br class="wide-only">{} <span class="muted">{}</span></time>',
-        at.isoformat(),
-        format_date(at, "Y-m-d"),
-        format_date(at, "H:i:s"),
-        "+00:00",
+        '<time datetime="{}" title="{}">{} <br class="wide-only">{} <span class="muted">{}</span></time>',
+        value.astimezone(UTC).isoformat(),
+        _in_utc(value),
+        at.date().isoformat(),
+        at.strftime("%H:%M:%S"),
+        zones.offset(at),
     )
+
+
+def _in_utc(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(" ", "seconds")[:19] + " UTC"
 
 
 @register.filter
