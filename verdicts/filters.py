@@ -70,6 +70,15 @@ class VerdictQuery(forms.Form):
         return data
 
 
+class AnyOf(filters.MultipleChoiceFilter):
+    """Rows with any of the words: one condition that an index serves, and no search for doubles where none can be."""
+
+    def filter(self, qs: QuerySet[ListRow], value: list[str]) -> QuerySet[ListRow]:
+        if len(value) == 1:
+            return qs.filter(**{self.field_name: value[0]})
+        return qs.filter(**{f"{self.field_name}__in": sorted(value)}) if value else qs
+
+
 class VerdictFilter(filters.FilterSet):
     """What the list can be looked through by.
 
@@ -82,11 +91,11 @@ class VerdictFilter(filters.FilterSet):
         help_text="Words of the headline, the titles of causes, job id, workload, user or affected node.",
     )
     cluster = filters.CharFilter(method="by_any", help_text="Name of a cluster; may be repeated.")
-    domain = filters.MultipleChoiceFilter(
+    domain = AnyOf(
         choices=[*_choices(Domain), (NOT_ANALYSED, NOT_ANALYSED)], help_text="Attributed domain; may be repeated."
     )
-    state = filters.MultipleChoiceFilter(choices=_choices(State), help_text="Terminal state; may be repeated.")
-    strength = filters.MultipleChoiceFilter(
+    state = AnyOf(choices=_choices(State), help_text="Terminal state; may be repeated.")
+    strength = AnyOf(
         choices=[*_choices(Strength), ("none", "none")],
         method="by_strength",
         help_text="Strength of the verdict, or none; may be repeated.",
@@ -97,7 +106,7 @@ class VerdictFilter(filters.FilterSet):
     rule = filters.CharFilter(
         method="by_finding", help_text='Id of a rule that fired, or the start of some: "gpu.*"; may be repeated.'
     )
-    status = filters.MultipleChoiceFilter(
+    status = AnyOf(
         choices=_choices(FindingStatus),
         method="by_nothing",
         help_text="What the verdict made of the symptom or rule that is looked for; may be repeated.",
@@ -109,21 +118,21 @@ class VerdictFilter(filters.FilterSet):
     account = filters.CharFilter(method="by_any", help_text="The account that it ran for; may be repeated.")
     job = filters.CharFilter(field_name="job_id", lookup_expr="exact", help_text="The scheduler's job id.")
     attempt = filters.UUIDFilter(field_name="attempt_id", help_text="Id of an attempt; its older verdicts too.")
-    coverage = filters.MultipleChoiceFilter(
+    coverage = AnyOf(
         choices=_choices(COVERAGE),
         help_text="whole: every source was seen whole; degraded: one failed or came in part; "
         "narrow: some were not collected; may be repeated.",
     )
-    missing = filters.MultipleChoiceFilter(
+    missing = AnyOf(
         choices=_choices(Source), method="by_missing", help_text="A source that was not seen whole; may be repeated."
     )
-    review = filters.MultipleChoiceFilter(
+    review = AnyOf(
         choices=_choices([*Label, "none", "any", "decided"]),
         method="by_review",
         help_text="The label that a standing review gives it; none: not reviewed; decided: right or wrong; "
         "may be repeated.",
     )
-    attribution = filters.MultipleChoiceFilter(
+    attribution = AnyOf(
         field_name="asked",
         choices=[("open", "open"), ("failed", "failed")],
         help_text="open: an attribution is being made; failed: the last one failed.",
@@ -162,7 +171,7 @@ class VerdictFilter(filters.FilterSet):
     @property
     def keys(self) -> list[Key]:
         """The order that is asked for, as keys of which the last is unique."""
-        return order_keys(self.form.cleaned_data.get("order") or ())
+        return order_keys(self._asked.get("order") or ())
 
     def found(self, *, without: str = "") -> Keyset:
         """The answer as pages by key; `without` leaves one filter out, for counts beside its words.
@@ -175,7 +184,7 @@ class VerdictFilter(filters.FilterSet):
         if after is None and before is None:
             return Keyset([rows], keys)
         inside = rows.filter(_between(after, before))
-        states = self.form.cleaned_data.get("state")
+        states = self._asked.get("state")
         if without != "state" and states and State.RUNNING.value not in states:
             return Keyset([inside], keys)
         if after is not None and before is not None and before <= after:  # no time: only what still runs is left
@@ -189,7 +198,7 @@ class VerdictFilter(filters.FilterSet):
 
     def _narrowed(self, rows: QuerySet[ListRow], *, without: str = "") -> QuerySet[ListRow]:
         """All filters but the time range."""
-        cleaned = self.form.cleaned_data
+        cleaned = self._asked
         if cleaned.get("superseded") != "true" and not cleaned.get("attempt"):
             rows = rows.filter(is_current=True)
         for name, value in cleaned.items():
@@ -197,8 +206,16 @@ class VerdictFilter(filters.FilterSet):
                 rows = self.filters[name].filter(rows, value)
         return rows
 
+    @property
+    def _asked(self) -> dict[str, Any]:
+        """What the address asks for. Raises ValueError where it cannot be understood."""
+        if not self.is_valid():
+            raise ValueError(f"not understood: {', '.join(self.form.errors)}")
+        asked: dict[str, Any] = self.form.cleaned_data
+        return asked
+
     def _within(self) -> tuple[datetime | None, datetime | None]:
-        return self.form.cleaned_data.get("after"), self.form.cleaned_data.get("before")
+        return self._asked.get("after"), self._asked.get("before")
 
     def by_nothing(self, queryset: QuerySet[ListRow], name: str, value: Any) -> QuerySet[ListRow]:
         """For fields that another filter or `found` reads."""
@@ -220,14 +237,14 @@ class VerdictFilter(filters.FilterSet):
 
     def by_shared(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows whose affected nodes share the element."""
-        return queryset.filter(tags__contains=[f"e:{value}"[:LONGEST_WORD]])
+        return queryset.filter(shared=value[:LONGEST_WORD], shared__gt="")
 
     def by_finding(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows with a finding of the symptom or rule, whatever was made of it unless `status` says more."""
         words: list[str] = []
         for word in _repeated(self.data, name, value):
             words += found_words(name, word[:-1]) if word.endswith("*") else [word]
-        made = [f":{status}" for status in self.form.cleaned_data.get("status") or ()] or [""]
+        made = [f":{status}" for status in self._asked.get("status") or ()] or [""]
         return queryset.filter(tags__overlap=[f"{name[0]}:{word}{status}" for word in words for status in made])
 
     def by_missing(self, queryset: QuerySet[ListRow], name: str, value: list[str]) -> QuerySet[ListRow]:

@@ -167,10 +167,14 @@ class Keyset:
             self._at(rows[0], first, backwards=True) if before else None,
         )
 
+    def counted(self, most: int = MOST_COUNTED) -> QuerySet[Any]:
+        """Rows to be counted: all there are, or some more than `most`."""
+        parts = [part.order_by().values("pk")[: most + 1] for part in self.parts]
+        return parts[0] if len(parts) == 1 else parts[0].union(*parts[1:], all=True)
+
     def count(self, most: int = MOST_COUNTED) -> int:
         """How many rows there are; more than `most` where there are more than that, and then not how many."""
-        parts = [part.order_by().values("pk")[: most + 1] for part in self.parts]
-        return parts[0].count() if len(parts) == 1 else parts[0].union(*parts[1:], all=True).count()
+        return self.counted(most).count()
 
     def every(self, at_once: int = 1000) -> Iterator[list[Any]]:
         """All rows, some at once: what is held in memory does not grow with the list."""

@@ -5,12 +5,13 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.http import HttpResponseBase, QueryDict
-from django.urls import reverse
+from django.urls import get_resolver, reverse
+from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers, status
 from rest_framework.exceptions import NotFound, PermissionDenied, ValidationError
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import BasePermission, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -26,9 +27,12 @@ from verdicts.given import refused
 from verdicts.keep_views import delete_view, save_view, set_shortcuts, shortcuts_of, views_of
 from verdicts.listing import answer, asked, problems
 from verdicts.models import ListRow, SavedView, Verdict
+from verdicts.overview import as_data
+from verdicts.overview_find import overview
 from verdicts.permissions import ReadOnly, may_read
 from verdicts.record import NotPermitted
 
+_ROOT = "api/v1/"
 #: Filters as the API's description shows them, made of what the filters themselves say.
 _FILTERS = [
     OpenApiParameter(
@@ -101,7 +105,7 @@ class Verdicts(APIView):
 
 
 class Export(APIView):
-    """All rows of a list as a file, attempts without a verdict too: exactly what the page shows for the same filters."""
+    """All rows of a list as a file: what the page shows for the same filters, attempts without a verdict too."""
 
     permission_classes = [ReadOnly]
 
@@ -259,3 +263,30 @@ class Preferences(APIView):
         order.is_valid(raise_exception=True)
         set_shortcuts(order.validated_data["shortcuts"], by=cast("User", request.user))
         return self.get(request)
+
+
+class OverviewNumbers(APIView):
+    """What the landing page shows: each number with the query of the list that it counts."""
+
+    permission_classes = [ReadOnly]
+
+    @extend_schema(responses={(200, "application/json"): OpenApiTypes.OBJECT})
+    def get(self, request: Request) -> Response:
+        return Response(as_data(overview(timezone.now())))
+
+
+class Root(APIView):
+    """Where to begin: the addresses of the API that need no id."""
+
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(responses={(200, "application/json"): OpenApiTypes.OBJECT})
+    def get(self, request: Request) -> Response:
+        known = get_resolver().reverse_dict
+        found = {}
+        for name in (name for name in known if isinstance(name, str)):
+            ((pattern, parameters), *_), *_ = known.getlist(name)[0]
+            path = pattern.removeprefix(_ROOT)
+            if pattern.startswith(_ROOT) and path and not parameters:
+                found[path] = request.build_absolute_uri(f"/{pattern}")
+        return Response(dict(sorted(found.items())))

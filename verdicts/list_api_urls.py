@@ -5,6 +5,8 @@ from django.urls import path
 from verdicts import list_api
 
 urlpatterns = [
+    path("", list_api.Root.as_view(), name="api-root"),
+    path("overview", list_api.OverviewNumbers.as_view(), name="api-overview"),
     path("verdicts", list_api.Verdicts.as_view(), name="api-verdicts"),
     path("verdicts/export.<str:form>", list_api.Export.as_view(), name="api-export"),
     path("verdicts/bulk", list_api.Bulk.as_view(), name="api-bulk"),

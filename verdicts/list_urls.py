@@ -2,9 +2,10 @@
 
 from django.urls import path
 
-from verdicts import list_pages
+from verdicts import list_pages, overview
 
 urlpatterns = [
+    path("", overview.page, name="start"),
     path("verdicts/", list_pages.verdict_list, name="list"),
     path("verdicts/rows/", list_pages.rows, name="rows"),
     path("verdicts/export/<str:form>/", list_pages.export, name="export"),

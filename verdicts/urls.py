@@ -1,14 +1,12 @@
 """The addresses of the verdict pages."""
 
 from django.urls import include, path
-from django.views.generic import RedirectView
 
 from verdicts import log_pages, rule_pages, source_pages, verdict_pages
 
 app_name = "verdicts"
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="verdicts:list"), name="start"),
     path("", include("verdicts.list_urls")),
     path("verdicts/<uuid:verdict_id>/", verdict_pages.verdict_detail, name="detail"),
     path("verdicts/<uuid:verdict_id>/review/", verdict_pages.review, name="review"),

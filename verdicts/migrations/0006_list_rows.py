@@ -13,7 +13,7 @@ from django.db import migrations, models
 ROWS = """
 INSERT INTO verdicts_listrow (
     id, attempt_id, verdict_id, is_current, happened_at, created_at, job_id, cluster, workload, "user", account,
-    domain, state, strength, strength_step, mode, ruleset, coverage, reviewed, asked, nodes, tags, text
+    domain, state, strength, strength_step, mode, ruleset, coverage, reviewed, asked, nodes, tags, shared, text
 )
 SELECT
     COALESCE(verdict.id, attempt.id),
@@ -47,12 +47,10 @@ SELECT
         ELSE ''
     END,
     COALESCE(affected.names, '{}'),
-    COALESCE(found.tags, '{}') || COALESCE(seen.missing, '{}') || COALESCE(said.labels, '{}') || CASE
-        WHEN verdict.body #>> '{shared_element,name}' IS NULL THEN '{}'
-        ELSE ARRAY[left(concat_ws(
-            ':', 'e', verdict.body #>> '{shared_element,kind}', verdict.body #>> '{shared_element,name}'
-        ), 255)]
-    END,
+    COALESCE(found.tags, '{}') || COALESCE(seen.missing, '{}') || COALESCE(said.labels, '{}'),
+    COALESCE(left(concat_ws(
+        ':', verdict.body #>> '{shared_element,kind}', verdict.body #>> '{shared_element,name}'
+    ), 255), ''),
     lower(left(concat_ws(
         ' ', '', COALESCE(workload.name, ''), attempt.job_id, attempt."user", verdict.headline,
         array_to_string(affected.names[:64], ' '), found.titles
@@ -279,6 +277,10 @@ class Migration(migrations.Migration):
                         base_field=models.TextField(), blank=True, default=list, size=None
                     ),
                 ),
+                (
+                    "shared",
+                    models.TextField(blank=True, help_text="What the affected nodes have in common, as kind:name."),
+                ),
                 ("text", models.TextField(blank=True, help_text="Lower case: what free text is looked for in.")),
                 (
                     "attempt",
@@ -395,6 +397,13 @@ class Migration(migrations.Migration):
                         models.OrderBy(models.F("id"), descending=True),
                         condition=models.Q(("is_current", True)),
                         name="row_created",
+                    ),
+                    models.Index(
+                        models.F("shared"),
+                        models.OrderBy(models.F("happened_at"), descending=True),
+                        models.OrderBy(models.F("id"), descending=True),
+                        condition=models.Q(("is_current", True), ("shared__gt", "")),
+                        name="row_shared",
                     ),
                     django.contrib.postgres.indexes.GinIndex(
                         condition=models.Q(("is_current", True)), fields=["nodes"], name="row_nodes"

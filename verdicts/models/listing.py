@@ -9,7 +9,7 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
 
 from verdicts.models.attempts import Attempt
 from verdicts.models.checks import CURRENT
@@ -25,8 +25,7 @@ class ListRow(models.Model):
     """A verdict as the list shows it, or an attempt that has none yet.
 
     `tags` holds what a row has several of: `s:symptom` and `s:symptom:status`, `r:rule` and `r:rule:status`,
-    `m:source` for a source that was not seen whole, `l:label` for what a standing review says,
-    `e:kind:name` for the element that the affected nodes share.
+    `m:source` for a source that was not seen whole, `l:label` for what a standing review says.
     """
 
     id = models.UUIDField(
@@ -53,6 +52,7 @@ class ListRow(models.Model):
     asked = models.TextField(blank=True, help_text="Whether an attribution is open, or the last one failed.")
     nodes = ArrayField(models.TextField(), default=list, blank=True)
     tags = ArrayField(models.TextField(), default=list, blank=True)
+    shared = models.TextField(blank=True, help_text="What the affected nodes have in common, as kind:name.")
     text = models.TextField(blank=True, help_text="Lower case: what free text is looked for in.")
 
     class Meta:
@@ -72,6 +72,13 @@ class ListRow(models.Model):
             _walk("row_reviewed", "reviewed"),
             _walk("row_asked", "asked"),
             models.Index(F("created_at").desc(), F("id").desc(), name="row_created", condition=CURRENT),
+            models.Index(
+                F("shared"),
+                F("happened_at").desc(),
+                F("id").desc(),
+                name="row_shared",
+                condition=CURRENT & Q(shared__gt=""),
+            ),
             GinIndex(fields=["nodes"], name="row_nodes", condition=CURRENT),
             GinIndex(fields=["tags"], name="row_tags", condition=CURRENT),
         ]

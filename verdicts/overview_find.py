@@ -1,0 +1,218 @@
+"""The numbers of the overview. Each is counted by the filters of the list that it leads to, so that both agree."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db import connection
+from django.db.models import Count
+from django.db.models.functions import TruncWeek
+from django.http import QueryDict
+
+from rules.words import Domain, State
+from verdicts.filters import NOT_ANALYSED
+from verdicts.keyset import MOST_COUNTED
+from verdicts.listing import asked
+from verdicts.models import SourceState
+from verdicts.shares import Share, share
+
+#: How an attempt ends that did not end as its people wanted.
+FAILED = (
+    State.FAILED,
+    State.TIMED_OUT,
+    State.NODE_FAILED,
+    State.OUT_OF_MEMORY,
+    State.HUNG,
+    State.DEGRADED,
+)
+WEEKS = 12
+OFFENDER_DAYS = 14
+MOST_OFFENDERS = 10
+#: A machine that was blamed once had a fault; one that was blamed so often is a matter for repair.
+OFFENDS_FROM = 2
+RIGHT_DAYS = 30
+MOST_BLIND = 20
+
+Query = dict[str, str | list[str]]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number and the list that it counts; `more` where there are more than were counted."""
+
+    count: int
+    query: str
+
+    @property
+    def more(self) -> bool:
+        """Whether there are more than were counted."""
+        return self.count > MOST_COUNTED
+
+    @property
+    def shown(self) -> int:
+        """The number as list and overview show it."""
+        return min(self.count, MOST_COUNTED)
+
+
+@dataclass(frozen=True)
+class Offender:
+    """A machine, or an element that machines share, and how many failures it was blamed for."""
+
+    cluster: str
+    name: str
+    number: Number
+
+
+@dataclass(frozen=True)
+class Week:
+    """A week from its Monday: failures by domain and together."""
+
+    start: datetime
+    domains: dict[str, Number]
+    total: Number
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Everything that the landing page shows."""
+
+    now: datetime
+    since: datetime
+    ambiguous: Number
+    unattributed: Number
+    failed_attributions: Number
+    degraded: Number
+    not_analysed: Number
+    today: list[tuple[str, Number]]
+    today_total: Number
+    weeks: list[Week]
+    domains: list[str]
+    nodes: list[Offender]
+    shared: list[Offender]
+    wrong: Number
+    decided: Number
+    wrongness: Share
+    blind: list[SourceState]
+
+
+def _said(query: Query) -> str:
+    return urlencode(query, doseq=True)
+
+
+def _stamp(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%MZ}"
+
+
+def _failed(**more: str | list[str]) -> Query:
+    return {"state": [state.value for state in FAILED], **more}
+
+
+def counts(queries: Sequence[Query]) -> list[Number]:
+    """The lengths of some lists, as those lists count themselves, in one query."""
+    parts, values = [], []
+    for query in queries:
+        sql, given = asked(QueryDict(_said(query))).found().counted().query.sql_with_params()
+        parts.append(f"(SELECT count(*) FROM ({sql}) AS counted)")  # noqa: S608 -- made by the ORM, its values apart
+        values += given
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(parts)}", values)
+        found = cursor.fetchone()
+    return [Number(number, _said(query)) for number, query in zip(found, queries, strict=True)]
+
+
+def _rows(query: Query) -> Any:
+    """The rows of a list of failures: those have ended, so the time range is one part."""
+    (part,) = asked(QueryDict(_said(query))).found().parts
+    return part.order_by()
+
+
+def _today(since: datetime) -> tuple[list[tuple[str, Number]], Number]:
+    query = _failed(after=_stamp(since))
+    found = _rows(query).values_list("domain").annotate(Count("pk"))
+    domains = sorted(found, key=lambda pair: (-pair[1], pair[0]))
+    told = [(word, Number(number, _said(query | {"domain": word}))) for word, number in domains]
+    return told, Number(sum(number for _, number in domains), _said(query))
+
+
+def _weeks(now: datetime) -> tuple[list[Week], list[str]]:
+    monday = (now - timedelta(days=now.weekday())).replace(hour=0, minute=0, second=0, microsecond=0)
+    first = monday - timedelta(weeks=WEEKS - 1)
+    found: dict[datetime, Counter[str]] = defaultdict(Counter)
+    rows = _rows(_failed(after=_stamp(first), before=_stamp(monday + timedelta(weeks=1))))
+    weekly = rows.annotate(week=TruncWeek("happened_at", tzinfo=UTC)).values_list("week", "domain")
+    for week, domain, number in weekly.annotate(Count("pk")):
+        found[week][domain] = number
+    totals = sum(found.values(), Counter[str]())
+    domains = [word for word, _ in sorted(totals.items(), key=lambda pair: (-pair[1], pair[0]))]
+    weeks = []
+    for step in range(WEEKS):
+        start = first + timedelta(weeks=step)
+        query = _failed(after=_stamp(start), before=_stamp(start + timedelta(weeks=1)))
+        numbers = {word: Number(found[start][word], _said(query | {"domain": word})) for word in domains}
+        weeks.append(Week(start, numbers, Number(found[start].total(), _said(query))))
+    return weeks, domains
+
+
+def _offenders(now: datetime) -> tuple[list[Offender], list[Offender]]:
+    """Machines, and elements that machines share, that were blamed for several failures of late."""
+    query = _failed(after=_stamp(now - timedelta(days=OFFENDER_DAYS)))
+    sql, values = _rows(query).values("cluster", "nodes", "shared").query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"WITH blamed AS MATERIALIZED ({sql}) "  # noqa: S608 -- made by the ORM, its values apart
+            "(SELECT 'node', cluster, node, count(*) FROM blamed, unnest(nodes) AS node "
+            "GROUP BY 2, 3 HAVING count(*) >= %s ORDER BY 4 DESC, 2, 3 LIMIT %s) UNION ALL "
+            "(SELECT 'shared', cluster, shared, count(*) FROM blamed WHERE shared <> '' "
+            "GROUP BY 2, 3 HAVING count(*) >= %s ORDER BY 4 DESC, 2, 3 LIMIT %s)",
+            [*values, OFFENDS_FROM, MOST_OFFENDERS, OFFENDS_FROM, MOST_OFFENDERS],
+        )
+        found = cursor.fetchall()
+    told: dict[str, list[Offender]] = {"node": [], "shared": []}
+    for kind, cluster, name, number in found:
+        place: Query = {kind: name} | ({"cluster": cluster} if cluster else {})
+        told[kind].append(Offender(cluster, name, Number(number, _said(query | place))))
+    return told["node"], told["shared"]
+
+
+def overview(now: datetime) -> Overview:
+    """The overview as it is at a time; ranges begin at full hours, so that a link made from them is short."""
+    hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    since, week = hour - timedelta(days=1), hour - timedelta(days=7)
+    late = _stamp(hour - timedelta(days=RIGHT_DAYS))
+    ambiguous, unattributed, failed, degraded, waiting, wrong, decided = counts(
+        [
+            {"domain": Domain.AMBIGUOUS.value, "review": "none", "after": _stamp(week)},
+            {"domain": Domain.UNATTRIBUTED.value, "review": "none", "after": _stamp(week)},
+            {"attribution": "failed"},
+            _failed(coverage="degraded", review="none", after=_stamp(week)),
+            {"domain": NOT_ANALYSED},
+            {"review": "wrong", "after": late},
+            {"review": "decided", "after": late},
+        ]
+    )
+    today, today_total = _today(since)
+    weeks, domains = _weeks(hour)
+    nodes, shared = _offenders(hour)
+    blind = SourceState.objects.filter(blind_since__isnull=False).select_related("cluster")
+    return Overview(
+        now=now,
+        since=since,
+        ambiguous=ambiguous,
+        unattributed=unattributed,
+        failed_attributions=failed,
+        degraded=degraded,
+        not_analysed=waiting,
+        today=today,
+        today_total=today_total,
+        weeks=weeks,
+        domains=domains,
+        nodes=nodes,
+        shared=shared,
+        wrong=wrong,
+        decided=decided,
+        wrongness=share(min(wrong.count, decided.count), decided.count),
+        blind=list(blind.order_by("blind_since", "id")[:MOST_BLIND]),
+    )
