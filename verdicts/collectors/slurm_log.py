@@ -55,14 +55,14 @@ def _read(log: BinaryIO, zone: tzinfo | None, ask: Ask, about: Callable[[bytes],
     """Hand on what a log has in the window."""
     reader = out.stream("slurmctld.log")
     block: list[bytes] = []
-    end = ask.end.timestamp()
-    log.seek(_first_after(log, ask.begin.timestamp(), zone))
+    begin, end = ask.begin.timestamp(), ask.end.timestamp()
+    log.seek(_first_after(log, begin, zone))
     try:
         for line in _lines(log, ask):
             stamp = _time(line, zone)
             if stamp is not None and stamp[0] > end:
                 break
-            if about(line):
+            if (stamp is None or stamp[0] >= begin) and about(line):
                 block.append(line if stamp is None else stamp[1])
             if len(block) == BLOCK:
                 reader.feed(b"\n".join(block))
