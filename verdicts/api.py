@@ -28,12 +28,12 @@ from rules.attempt import CollectorReport as GivenReport
 from rules.attempt import InputError
 from rules.observation import Observation as GivenObservation
 from rules.words import Domain
-from verdicts import conclude, limits, record
+from verdicts import conclude, limits, record, talk
 from verdicts import serializers as shapes
 from verdicts.api_paging import Pages
 from verdicts.choices import Label, Mode, RequestState
 from verdicts.evidence import effective_reports
-from verdicts.filters import AttemptFilter, VerdictFilter, unknown_parameters
+from verdicts.filters import AttemptFilter, unknown_parameters
 from verdicts.given import (
     BoundedJSON,
     JSONLines,
@@ -47,13 +47,14 @@ from verdicts.models import (
     Attempt,
     AttributionRequest,
     Cluster,
+    Comment,
     Node,
     Observation,
     Review,
     RulesetVersion,
     Verdict,
 )
-from verdicts.permissions import ReadOnly, ReadOrAttribute, ReadOrIngest, ReadOrReview
+from verdicts.permissions import ReadOnly, ReadOrAttribute, ReadOrComment, ReadOrIngest, ReadOrReview
 from verdicts.schema import ATTEMPT, OBSERVATIONS, REPORTS
 
 PAGING = ("limit", "offset", "format")
@@ -268,15 +269,6 @@ class VerdictHistory(_List):
         return Verdict.objects.for_list().history_of(_attempt(self.kwargs["pk"]).pk)
 
 
-class Verdicts(_List):
-    """Verdicts that stand, or with `superseded=true` all."""
-
-    serializer_class = shapes.VerdictRowSerializer
-    filter_backends = [KnownFilters]
-    filterset_class = VerdictFilter
-    queryset = Verdict.objects.for_list()
-
-
 class VerdictDetail(generics.RetrieveAPIView[Any]):
     """One verdict with its body."""
 
@@ -297,6 +289,31 @@ class VerdictBody(APIView):
         response["ETag"] = f'"{verdict.body_sha256}"'
         response["X-Content-Type-Options"] = "nosniff"
         return response
+
+
+class Comments(_List):
+    """Comments on a verdict: list them, or add one. `@name` in the text tells that person."""
+
+    permission_classes = [ReadOrComment]
+    serializer_class = shapes.CommentSerializer
+    queryset = Comment.objects.none()
+
+    def get_queryset(self) -> QuerySet[Comment]:
+        verdict = get_object_or_404(Verdict.objects.only("pk"), pk=self.kwargs["pk"])
+        return talk.comments_on(verdict.pk).prefetch_related("mentions__person")
+
+    @extend_schema(request=shapes.CommentSerializer, responses={201: shapes.CommentSerializer})
+    def post(self, request: Request, pk: UUID) -> Response:
+        text = only(request.data, "text").get("text")
+        if not isinstance(text, str):
+            raise ValidationError({"text": ["A text."]})
+        try:
+            comment = talk.add_comment(pk, by=cast("User", request.user), text=text)
+        except Verdict.DoesNotExist as error:
+            raise NotFound from error
+        except InputError as error:
+            raise ValidationError({"text": [str(error)]}) from error
+        return Response(shapes.CommentSerializer(comment).data, status=status.HTTP_201_CREATED)
 
 
 class Reviews(_List):

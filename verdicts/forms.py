@@ -7,6 +7,7 @@ from django import forms
 from rules.words import Domain
 from verdicts import wording
 from verdicts.choices import Label
+from verdicts.talk import MOST_CHARACTERS
 
 _LABELS = [
     (Label.RIGHT.value, "Right"),
@@ -47,3 +48,16 @@ class ReviewForm(forms.Form):
         names = (name.strip() for name in (data.get("actual_nodes") or "").replace(";", ",").split(","))
         data["actual_nodes"] = [name for name in names if name]
         return data
+
+
+class CommentForm(forms.Form):
+    """A remark on a verdict."""
+
+    text = forms.CharField(
+        max_length=MOST_CHARACTERS,
+        strip=True,
+        error_messages={
+            "required": "Write something first.",
+            "max_length": "At most 10,000 characters; this comment has %(show_value)d.",
+        },
+    )

@@ -5,6 +5,7 @@ from functools import wraps
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
@@ -44,6 +45,43 @@ def permitted(allowed: Callable[[Any], bool]) -> Callable[[View], View]:
         return guarded
 
     return guard
+
+
+#: How much is kept of what was typed before a session ended.
+KEPT_CHARACTERS = 12_000
+_TYPED = "typed"
+
+
+def keeps_typed(back: Callable[..., str], *fields: str, anchor: str) -> Callable[[View], View]:
+    """For a form whose session may have ended: log in first, and find there what was typed, not stored yet.
+
+    `back` makes the address of the page that shows the form, out of the view's arguments, `anchor` is the
+    form's place on it. Only who had a session gets this, so that nobody fills the store without one.
+    """
+
+    def keeper(view: View) -> View:
+        @wraps(view)
+        def kept(request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+            if request.user.is_authenticated or request.method != "POST":
+                return view(request, *args, **kwargs)
+            page = back(*args, **kwargs)
+            if settings.SESSION_COOKIE_NAME in request.COOKIES:
+                typed = {name: request.POST[name][:KEPT_CHARACTERS] for name in fields if request.POST.get(name)}
+                request.session[_TYPED] = {"page": page, "fields": typed}
+            return redirect_to_login(page + anchor)
+
+        return kept
+
+    return keeper
+
+
+def typed_before(request: Request, page: str) -> dict[str, str]:
+    """What was typed into the forms of a page when the session had ended; it is given back once."""
+    held = request.session.get(_TYPED)
+    if not held or held.get("page") != page:
+        return {}
+    del request.session[_TYPED]
+    return dict(held["fields"])
 
 
 def part_wanted(request: Request, target: str) -> bool:

@@ -219,134 +219,27 @@ def blind_spots(body: Body) -> list[BlindSpot]:
     ]
 
 
-def _where(finding: Body) -> str:
-    """The place of a finding in a few words, for a sentence."""
-    locus = finding.get("locus") or {}
-    words = [str(locus[key]) for key in ("node", "gpu") if locus.get(key)]
-    if locus.get("rank") is not None:
-        words.append(f"rank {locus['rank']}")
-    return ", ".join(words)
-
-
-def _named(finding: Body) -> str:
-    where = _where(finding)
-    return f"“{finding.get('title') or finding.get('rule')}”" + (f" ({where})" if where else "")
-
-
-def _key(finding: Body) -> tuple[Any, ...]:
-    """What makes two findings of two verdicts the same: the rule and the place; ids are numbered anew."""
-    locus = finding.get("locus") or {}
-    return (
-        finding.get("rule"),
-        *sorted((key, str(value)) for key, value in locus.items()),
-    )
-
-
-_MADE_OF = {
-    FindingStatus.CAUSE: "the cause",
-    FindingStatus.CANDIDATE: "a candidate",
-    FindingStatus.DEMOTED: "demoted",
-    FindingStatus.INTERESTING: "kept without blame",
-}
-
-
-def _text(looks: Mapping[str, Any], word: str) -> str:
-    look = looks.get(word)
-    if look is None:
-        return wording.plain(word)
-    return look if isinstance(look, str) else look.text
-
-
-def differences(before: Body, after: Body) -> list[str]:
-    """What changed from one verdict of an attempt to the next, in sentences; empty when nothing of weight did."""
-    said: list[str] = []
-    for field_name, name, looks in (
-        ("attributed_domain", "Domain", wording.DOMAINS),
-        ("terminal_state", "State", wording.STATES),
-        ("strength", "Strength", wording.STRENGTHS),
-    ):
-        old, new = before.get(field_name) or "", after.get(field_name) or ""
-        if old != new:
-            said.append(f"{name}: {_text(looks, old) or 'none'} before, {_text(looks, new) or 'none'} now.")
-    was = {_key(finding): (finding, status) for finding, status in reversed(findings(before))}
-    now = {_key(finding): (finding, status) for finding, status in reversed(findings(after))}
-    weighty = (FindingStatus.CAUSE, FindingStatus.CANDIDATE)
-    for key, (finding, status) in now.items():
-        old_status = was[key][1] if key in was else None
-        if old_status == status:
-            continue
-        if old_status is None:
-            if status in weighty:
-                said.append(f"New: {_named(finding)} is {_MADE_OF[status]}.")
-        elif status in weighty or old_status in weighty:
-            said.append(f"{_named(finding)} was {_MADE_OF[old_status]} and is now {_MADE_OF[status]}.")
-    for key, (finding, status) in was.items():
-        if key not in now and status in weighty:
-            said.append(f"{_named(finding)} was {_MADE_OF[status]} and is no longer found.")
-    said.extend(_source_changes(before, after))
-    old_rules, new_rules = before.get("ruleset") or {}, after.get("ruleset") or {}
-    if old_rules.get("digest") != new_rules.get("digest"):
-        said.append(
-            f"Rules: {str(old_rules.get('digest', ''))[:12]} before, {str(new_rules.get('digest', ''))[:12]} now."
-        )
-    return said
-
-
-def _source_changes(before: Body, after: Body) -> list[str]:
-    """Which sources came, went or grew between two verdicts."""
-    was = {cell["source"]: cell for cell in before.get("coverage") or ()}
-    said = []
-    for cell in after.get("coverage") or ():
-        old = was.get(cell["source"])
-        if old is None:
-            continue
-        name = wording.SOURCES.get(cell["source"], cell["source"])
-        if old.get("status") != cell.get("status"):
-            said.append(
-                f"{name}: {_text(wording.REPORT_STATUSES, old.get('status', ''))} before, "
-                f"{_text(wording.REPORT_STATUSES, cell.get('status', ''))} now."
-            )
-        elif old.get("kept") != cell.get("kept"):
-            said.append(f"{name}: {old.get('kept') or 0} lines kept before, {cell.get('kept') or 0} now.")
-    return said
-
-
 def jumps(body: Body) -> list[tuple[str, str]]:
     """The sections that a verdict's page has, as anchor and name."""
     advice = body.get("advice") or {}
     sections = (
-        ("causes", "Cause", body.get("causes")),
+        ("timeline", "Timeline", True),
+        ("causes", "Why this", body.get("causes")),
         ("candidates", "Candidates", body.get("candidates")),
         ("tests", "Tests", body.get("discriminating_tests")),
-        ("missing", "Not there", body.get("missing")),
-        ("advice", "What to do", advice.get("now") or advice.get("later")),
-        ("overturn", "Overturned by", body.get("overturned_by")),
-        ("demoted", "Explained symptoms", body.get("demoted")),
+        ("demoted", "Why not the rest", body.get("demoted")),
         ("interesting", "Kept", body.get("interesting")),
+        ("missing", "Not there", body.get("missing")),
+        ("overturn", "Overturned by", body.get("overturned_by")),
+        ("advice", "What to do", advice.get("now") or advice.get("later")),
         ("unrecognised", "Unknown errors", body.get("unrecognised")),
         ("lines-title", "Evidence", True),
         ("reviews", "Reviews", True),
+        ("talk", "Comments", True),
         ("versions", "Earlier verdicts", True),
-        ("attempts", "Other attempts", True),
+        ("attempts", "Related", True),
     )
     return [(anchor, name) for anchor, name, there in sections if there]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Version:
-    """A verdict of an attempt, and what it changed; `changes` is None for the first."""
-
-    verdict: Any
-    changes: list[str] | None
-
-
-def versions(newest_first: list[Any]) -> list[Version]:
-    """Each verdict with what changed since the one before it."""
-    earlier = [*newest_first[1:], None]
-    return [
-        Version(verdict=verdict, changes=None if before is None else differences(before.body, verdict.body))
-        for verdict, before in zip(newest_first, earlier, strict=True)
-    ]
 
 
 def findings_by_ref(body: Body) -> dict[str, list[tuple[str, str, str]]]:

@@ -11,17 +11,18 @@ from rest_framework import serializers
 from rules.words import Domain
 from verdicts import limits
 from verdicts.choices import Label, Mode, RequestState
+from verdicts.compare import Change, compare
 from verdicts.models import (
     Attempt,
     AttributionRequest,
     Cluster,
+    Comment,
     Node,
     Observation,
     Review,
     RulesetVersion,
     Verdict,
 )
-from verdicts.presentation import differences
 
 
 class ClusterSerializer(serializers.ModelSerializer[Cluster]):
@@ -194,18 +195,30 @@ class VerdictSerializer(VerdictRowSerializer):
     """A verdict with its body. `body_sha256` is over the canonical bytes, which `/verdicts/{id}/body` returns."""
 
     changes = serializers.SerializerMethodField()
+    because = serializers.SerializerMethodField()
     body = serializers.SerializerMethodField()
 
     class Meta(VerdictRowSerializer.Meta):
-        fields = [*VerdictRowSerializer.Meta.fields, "changes", "body"]
+        fields = [*VerdictRowSerializer.Meta.fields, "changes", "because", "body"]
+
+    def to_representation(self, verdict: Verdict) -> Any:
+        """The verdict compared once with the one that it superseded."""
+        before = None
+        if verdict.number > 1:
+            earlier = Verdict.objects.filter(attempt_id=verdict.attempt_id, number=verdict.number - 1)
+            before = earlier.only("body").first()
+        self._change = compare(before.body, verdict.body) if before else Change(what=[], why=[])
+        return super().to_representation(verdict)
 
     @extend_schema_field({"type": "array", "items": {"type": "string"}})
     def get_changes(self, verdict: Verdict) -> list[str]:
         """What differs from the verdict that it superseded, in sentences; empty for the first one."""
-        if verdict.number == 1:
-            return []
-        earlier = Verdict.objects.filter(attempt_id=verdict.attempt_id, number=verdict.number - 1).only("body").first()
-        return differences(earlier.body, verdict.body) if earlier else []
+        return self._change.what
+
+    @extend_schema_field({"type": "array", "items": {"type": "string"}})
+    def get_because(self, verdict: Verdict) -> list[str]:
+        """What came between the two: evidence, coverage, rules, the attempt's record."""
+        return self._change.why
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_body(self, verdict: Verdict) -> Any:
@@ -268,6 +281,24 @@ class ReviewSerializer(serializers.ModelSerializer[Review]):
             "replaced_at",
         ]
         read_only_fields = fields
+
+
+class CommentSerializer(serializers.ModelSerializer[Comment]):
+    """A remark on a verdict, and whom it names."""
+
+    verdict = serializers.UUIDField(source="verdict_id", read_only=True)
+    author = serializers.CharField(source="author.username", read_only=True)
+    mentions: Any = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Comment
+        fields = ["id", "verdict", "author", "text", "mentions", "created_at"]
+        read_only_fields = ["id", "verdict", "author", "mentions", "created_at"]
+
+    @extend_schema_field({"type": "array", "items": {"type": "string"}})
+    def get_mentions(self, comment: Comment) -> list[str]:
+        """The names of the people whom it tells."""
+        return sorted(mention.person.username for mention in comment.mentions.all())
 
 
 class ReviewOrderSerializer(serializers.Serializer[Any]):

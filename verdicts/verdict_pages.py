@@ -1,4 +1,7 @@
-"""The verdict pages: parse, call, render. What they show comes from `find.py`, what they change goes to `record.py`."""
+"""A verdict's page and that of an attempt without one: parse, call, render.
+
+What they show comes from the find modules and is arranged by pure ones; what they change goes to the writers.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -13,19 +16,24 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from rules.attempt import InputError
 from rules.words import Domain
-from verdicts import permissions, presentation
+from verdicts import compare, permissions, presentation, related, talk, timeline_chart
 from verdicts.choices import Label, Mode, RequestState
-from verdicts.conclude import request_attribution
-from verdicts.forms import ReviewForm
-from verdicts.guard import Request, part_wanted, permitted
-from verdicts.models import Attempt, AttributionRequest, Verdict
+from verdicts.conclude import current_ruleset, request_attribution
+from verdicts.forms import CommentForm, ReviewForm
+from verdicts.guard import Request, keeps_typed, part_wanted, permitted, typed_before
+from verdicts.models import Attempt, AttributionRequest, Comment, Observation, Review, Verdict
 from verdicts.record import record_review
+from verdicts.short import in_short
+from verdicts.timeline import Deed, Timeline, timeline
+from verdicts.wording import LABELS
 
 #: Versions of a verdict that are compared with each other on its page; a longer history is listed in the API.
 MOST_VERSIONS = 12
-MOST_SIBLINGS = 8
-#: Findings of one section that are shown before being asked for all of them.
+#: Findings of one section, and rows of the timeline's table, that are shown before being asked for all of them.
 MOST_FINDINGS = 40
+MOST_COMMENTS = 200
+#: Lines whose time of reading is looked up for the timeline.
+MOST_READ = 500
 
 
 @require_safe
@@ -35,13 +43,22 @@ def verdict_detail(request: Request, verdict_id: UUID) -> HttpResponse:
     return _detail(request, verdict_id)
 
 
-def _detail(request: Request, verdict_id: UUID, review_form: ReviewForm | None = None) -> HttpResponse:
-    verdict = get_object_or_404(Verdict.objects.for_detail().defer("body_json"), pk=verdict_id)
+def _detail(
+    request: Request,
+    verdict_id: UUID,
+    *,
+    review_form: ReviewForm | None = None,
+    comment_form: CommentForm | None = None,
+) -> HttpResponse:
+    reviews = Prefetch("reviews", Review.objects.select_related("author"))
+    found = Verdict.objects.select_related("attempt__cluster", "attempt__workload", "ruleset").defer("body_json")
+    verdict = get_object_or_404(found.prefetch_related(reviews), pk=verdict_id)
     attempt, body = verdict.attempt, verdict.body
     node, rank = request.GET.get("line_node", ""), _whole(request.GET.get("line_rank"))
     lines = presentation.evidence_lines(body, node=node, rank=rank)
     context: dict[str, Any] = {
         "verdict": verdict,
+        "attempt": attempt,
         "lines": lines,
         "line_node": node,
         "line_rank": rank,
@@ -49,29 +66,91 @@ def _detail(request: Request, verdict_id: UUID, review_form: ReviewForm | None =
     if part_wanted(request, "evidence"):
         return render(request, "verdicts/detail.html#evidence", context)
     history = list(Verdict.objects.history_of(attempt.pk).defer("body_json")[: MOST_VERSIONS + 1])
-    own = next(
-        (review for review in verdict.reviews.all() if review.author == request.user and not review.replaced_at),
-        None,
+    said = list(verdict.reviews.all())
+    own = next((review for review in said if review.author == request.user and not review.replaced_at), None)
+    comments = list(talk.comments_on(verdict.pk)[:MOST_COMMENTS])
+    line = timeline(
+        body,
+        current_ruleset(),
+        deeds=_deeds(history[:MOST_VERSIONS], said, comments),
+        observed=_read_at(attempt, body),
     )
+    typed = typed_before(request, _page(verdict_id))
     context |= _standing(attempt, seen=verdict.number) | {
         "section": "verdicts",
-        "attempt": attempt,
         "body": body,
+        "short": in_short(body),
+        "several_parts": len(body["affected_nodes"]) > 4 or any(node["ranks"] for node in body["affected_nodes"]),
         "coverage": presentation.coverage(body.get("coverage")),
         "blind_spots": presentation.blind_spots(body),
-        "history": presentation.versions(history)[:MOST_VERSIONS],
+        "history": compare.versions(history)[:MOST_VERSIONS],
         "most": MOST_FINDINGS,
         "shown": ":" if request.GET.get("all") else f":{MOST_FINDINGS}",
         "jumps": presentation.jumps(body),
         "current": next((version for version in history if version.is_current), None),
-        "siblings": _siblings(attempt),
-        "reviews": list(verdict.reviews.all()),
+        "siblings": related.siblings(attempt),
+        "same_cause": related.same_cause(attempt, body),
+        "reviews": said,
         "own_review": own,
-        "review_form": review_form or ReviewForm(initial=_initial(own)),
+        "comments": comments,
+        "typed": bool(typed),
+        "review_form": review_form or ReviewForm(initial=_initial(own) | typed),
+        "comment_form": comment_form or CommentForm(initial=typed),
         "may_review": permissions.may_review(request.user),
+        "may_comment": permissions.may_comment(request.user),
         "may_attribute": permissions.may_attribute(request.user),
     }
+    context |= _timeline_context(line, whole=bool(request.GET.get("all")))
     return render(request, "verdicts/detail.html", context)
+
+
+def _timeline_context(line: Timeline, *, whole: bool) -> dict[str, Any]:
+    """The timeline as a figure with the buttons of its views, and as a table."""
+    figure = timeline_chart.figure(line)
+    return {
+        "timeline": line,
+        "marks": line.marks if whole else line.marks[:MOST_FINDINGS],
+        "figure": figure,
+        "views": timeline_chart.view_steps(line) if figure and len(line.views) > 1 else [],
+    }
+
+
+def _read_at(attempt: Attempt, body: presentation.Body) -> dict[str, str]:
+    """When the lines that findings rest on were read, by their reference: where the store knows."""
+    refs = list(presentation.findings_by_ref(body))[:MOST_READ]
+    known = Observation.objects.filter(attempt=attempt, ref__in=refs, observed_timestamp__isnull=False)
+    return {ref: str(at) for ref, at in known.values_list("ref", "observed_timestamp")}
+
+
+def _deeds(history: list[Verdict], reviews: list[Review], comments: list[Comment]) -> list[Deed]:
+    """What people did about a verdict, and when each of the attempt's verdicts was made, for the timeline."""
+    deeds = [
+        Deed(
+            at=version.created_at.isoformat(),
+            title=f"Verdict {version.number} made",
+            detail="quick look" if version.mode == Mode.FAST else "",
+            link="#versions",
+        )
+        for version in history
+    ]
+    deeds += [
+        Deed(
+            at=review.created_at.isoformat(),
+            title=f"{review.author.get_username()}: {LABELS[review.label].text.lower()}",
+            detail="review",
+            link="#reviews",
+        )
+        for review in reviews
+    ]
+    return deeds + [
+        Deed(
+            at=comment.created_at.isoformat(),
+            title=f"{comment.author.get_username()}: “{comment.text[:80]}”",
+            detail="comment",
+            link=f"#comment-{comment.pk}",
+        )
+        for comment in comments
+    ]
 
 
 def _whole(text: str | None) -> int | None:
@@ -91,13 +170,8 @@ def _initial(review: Any) -> dict[str, Any]:
     }
 
 
-def _siblings(attempt: Attempt) -> list[Attempt]:
-    """Other attempts of the same workload, the latest first."""
-    if attempt.workload_id is None:
-        return []
-    standing = Verdict.objects.current().only("attempt_id", "domain", "strength")
-    others = Attempt.objects.filter(workload_id=attempt.workload_id).exclude(pk=attempt.pk).defer("body")
-    return list(others.prefetch_related(Prefetch("verdicts", standing, to_attr="standing"))[:MOST_SIBLINGS])
+def _page(verdict_id: UUID) -> str:
+    return reverse("verdicts:detail", args=[verdict_id])
 
 
 def _standing(attempt: Attempt, *, seen: int) -> dict[str, Any]:
@@ -126,7 +200,7 @@ def attempt(request: Request, attempt_id: UUID) -> HttpResponse:
         "attempt": found,
         "reports": presentation.coverage([report.body for report in found.reports.all()]),
         "observations": found.observations.count(),
-        "siblings": _siblings(found),
+        "siblings": related.siblings(found),
         "may_attribute": permissions.may_attribute(request.user),
     }
     return render(request, "verdicts/attempt.html", context)
@@ -161,12 +235,13 @@ def attribute(request: Request, attempt_id: UUID) -> HttpResponse:
 
 
 @require_POST
+@keeps_typed(_page, "label", "actual_domain", "actual_nodes", "note", anchor="#reviews")
 @permitted(permissions.may_review)
 def review(request: Request, verdict_id: UUID) -> HttpResponse:
     """Store a review; what cannot be stored comes back in the form as it was typed."""
     form = ReviewForm(request.POST)
     if not form.is_valid():
-        return _detail(request, verdict_id, form)
+        return _detail(request, verdict_id, review_form=form)
     said = form.cleaned_data
     try:
         record_review(
@@ -181,6 +256,24 @@ def review(request: Request, verdict_id: UUID) -> HttpResponse:
         raise Http404 from None
     except InputError as error:
         form.add_error(None, str(error))
-        return _detail(request, verdict_id, form)
+        return _detail(request, verdict_id, review_form=form)
     messages.success(request, "The review is saved.")
-    return redirect(reverse("verdicts:detail", args=[verdict_id]) + "#reviews")
+    return redirect(_page(verdict_id) + "#reviews")
+
+
+@require_POST
+@keeps_typed(_page, "text", anchor="#talk")
+@permitted(permissions.may_comment)
+def comment(request: Request, verdict_id: UUID) -> HttpResponse:
+    """Store a comment; what cannot be stored comes back as it was typed."""
+    form = CommentForm(request.POST)
+    if not form.is_valid():
+        return _detail(request, verdict_id, comment_form=form)
+    try:
+        made = talk.add_comment(verdict_id, by=request.user, text=form.cleaned_data["text"])
+    except Verdict.DoesNotExist:
+        raise Http404 from None
+    except InputError as error:
+        form.add_error("text", str(error))
+        return _detail(request, verdict_id, comment_form=form)
+    return redirect(f"{_page(verdict_id)}#comment-{made.pk}")

@@ -200,3 +200,34 @@ RELATIONS: dict[str, str] = {
 def plain(word: str) -> str:
     """A word of no known set, readable: underscores become spaces."""
     return word.replace("_", " ")
+
+
+#: Who contains a failure and who repairs its cause, by domain; docs/console.md has the table for people.
+CONTAINS: dict[str, str] = {
+    Domain.GPU_HARDWARE: "cluster operations",
+    Domain.NVLINK_FABRIC: "cluster operations",
+    Domain.NETWORK_FABRIC: "network operations",
+    Domain.HOST_HARDWARE: "cluster operations",
+    Domain.HOST_SOFTWARE: "cluster operations",
+    Domain.STORAGE: "storage operations",
+    Domain.SCHEDULER: "cluster operations",
+    Domain.FACILITY: "facility operations",
+    Domain.MAINTENANCE: "cluster operations",
+    Domain.CONTAINER_IMAGE: "job owner",
+    Domain.APPLICATION_CODE: "job owner",
+    Domain.APPLICATION_CONFIG: "job owner",
+    Domain.RESOURCE_EXHAUSTION: "job owner",
+    Domain.USER_ACTION: "job owner",
+    Domain.AMBIGUOUS: "operator on duty",
+    Domain.UNATTRIBUTED: "operator on duty",
+    Domain.NO_FAILURE: "",
+}
+REPAIRS: dict[str, str] = CONTAINS | {
+    Domain.GPU_HARDWARE: "cluster operations with the hardware vendor",
+    Domain.NVLINK_FABRIC: "cluster operations with the hardware vendor",
+    Domain.HOST_HARDWARE: "cluster operations with the hardware vendor",
+    Domain.HOST_SOFTWARE: "owner of the node image",
+    Domain.CONTAINER_IMAGE: "owner of the image",
+    Domain.SCHEDULER: "owner of the scheduler",
+    Domain.RESOURCE_EXHAUSTION: "job owner with cluster operations",
+}

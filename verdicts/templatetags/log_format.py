@@ -1,5 +1,6 @@
 """Formatting for stored lines: the text with what was looked for marked in it, and the time of a line."""
 
+import json
 import re
 from urllib.parse import urlencode
 
@@ -13,6 +14,7 @@ from verdicts.log_order import CLOCKS, UNDATED
 from verdicts.models import Observation
 from verdicts.presentation import DIVIDERS, stamp_kind
 from verdicts.templatetags.verdict_format import raw, stamp
+from verdicts.timeline import status_word
 
 register = template.Library()
 
@@ -69,3 +71,15 @@ def log_link(attempt_id: object, ref: str) -> str:
 def clock_divider(clock: int) -> str:
     """What is said in a list by time where lines stop being comparable with those above."""
     return DIVIDERS[CLOCKS[clock] or "none"]
+
+
+@register.filter
+def mark_word(status: str) -> str:
+    """What a mark of the timeline is."""
+    return status_word(status)
+
+
+@register.filter
+def as_json(value: object) -> str:
+    """Plain data for an attribute; the template escapes it."""
+    return json.dumps(value)

@@ -60,6 +60,7 @@
     hovermode: "closest",
     dragmode: "pan",
     transition: { duration: 0 },
+    uirevision: "given", // what was zoomed stays so when the theme or the width changes
     modebar: { bgcolor: "rgba(0,0,0,0)", color: "var(--ink-2)", activecolor: "var(--ink)" },
   });
 
@@ -100,6 +101,28 @@
     if (fresh) box.on("plotly_click", follow);
   };
 
+  // Buttons that show another stretch: each holds what it changes of the layout, as {"xaxis.range": [...]}.
+  const offer = (box) => {
+    const group = document.querySelector(`[data-chart-views="${CSS.escape(box.dataset.chart)}"]`);
+    if (!group) return;
+    group.hidden = false;
+    group.addEventListener("click", (event) => {
+      const button = event.target.closest("[data-relayout]");
+      if (!button) return;
+      const { layout } = charts.get(box);
+      for (const [path, value] of Object.entries(JSON.parse(button.dataset.relayout))) {
+        const names = path.split(".");
+        const last = names.pop();
+        names.reduce((part, name) => (part[name] = part[name] || {}), layout)[last] = value;
+      }
+      layout.uirevision = button.textContent;
+      draw(box);
+      for (const other of group.querySelectorAll("[data-relayout]")) {
+        other.setAttribute("aria-pressed", String(other === button));
+      }
+    });
+  };
+
   const redraw = () => {
     known = new Map();
     for (const box of charts.keys()) {
@@ -125,6 +148,7 @@
     }
     box.hidden = false;
     draw(box);
+    offer(box);
     sized.observe(box);
   };
 
