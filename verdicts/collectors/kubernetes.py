@@ -65,7 +65,7 @@ class KubernetesDiscovery(DiscoverySettings, frozen=True, kw_only=True, tag="kub
             now=moment,
             reading=Reading(user_label=self.user_label, account_label=self.account_label),
         )
-        attempts = told(state, moment, state.first - int(self.history))
+        attempts = told(state, moment, since=state.first - int(self.history), kueue_seen=looked.kueue)
         listed = unended(state) if looked.complete else None
         forget(state, moment)
         return Found(attempts, msgspec.to_builtins(state), listed, looked.notes)

@@ -13,15 +13,13 @@ from itertools import pairwise
 import msgspec
 
 from rules.attempt import MAX_RANK, Attempt, RankPlace, natural
-from verdicts.collectors.kubernetes_facts import Admission, RunFact, State
+from verdicts.collectors.kubernetes_facts import SKEW, Admission, RunFact, State
 from verdicts.collectors.kubernetes_objects import JobId
 from verdicts.collectors.kubernetes_pods import PodFact, one_line, written
 
-#: Two clocks: Kueue stamps an admission, the API server a pod.
-SKEW = 5
 #: Attempts of a run whose pods are kept; of older ones only their number is.
 KEPT = 4
-#: So long after its first pod a run is not told before its Workload is known.
+#: So long after a pod was made a run is not told before its Workload says why.
 AWAIT_SECONDS = 120
 #: A run that is over is kept so long for what its pods still say.
 LINGER_SECONDS = 300
@@ -82,18 +80,24 @@ def spans(run: RunFact) -> list[Span]:
 
 
 def _windows(run: RunFact) -> Iterator[tuple[Admission, dict[str, PodFact]]]:
-    """Each admission with the pods made in it. Pods from before the first known one are of one that was missed."""
-    missed: dict[str, PodFact] = {}
+    """Each admission with the pods made in it, in the order in which they were."""
     windows: list[dict[str, PodFact]] = [{} for _ in run.admissions]
     for uid, pod in sorted(run.pods.items(), key=lambda item: (item[1].created, item[1].name, item[0])):
         place = _window(run.admissions, pod.created)
-        (missed if place is None else windows[place])[uid] = pod
+        if place is not None:
+            windows[place][uid] = pod
+    yield from zip(run.admissions, windows, strict=True)
+
+
+def _admit_missed(run: RunFact) -> bool:
+    """Whether there were pods from before the first admission that was seen: another began with the first of them."""
+    missed = [pod.created for pod in run.pods.values() if _window(run.admissions, pod.created) is None]
     if missed:
-        before = Admission(at=min(pod.created for pod in missed.values()))
+        before = Admission(at=min(missed))
         if run.lost is not None and run.lost.at >= before.at:
             before.ended, before.why, before.said = run.lost.at, run.lost.why, run.lost.said
-        yield before, missed
-    yield from zip(run.admissions, windows, strict=True)
+        run.admissions.insert(0, before)
+    return bool(missed)
 
 
 def _window(admissions: list[Admission], created: int) -> int | None:
@@ -142,16 +146,22 @@ def _taken_over(holders: dict[str, tuple[str, Span]], pod: PodFact) -> str:
     return f"~{len(holders)}"
 
 
-def told(state: State, now: int, since: int = 0) -> list[Attempt]:
+def told(state: State, now: int, *, since: int = 0, kueue_seen: bool = True) -> list[Attempt]:
     """The attempts about which something is new since they were last told; `state` remembers that they were.
 
-    Nothing is told of runs that were over before `since`, nor of one whose Workload has yet to be seen.
+    Nothing is told of runs that were over before `since`, nor of one whose Workload has yet to be seen: `kueue_seen`
+    says whether Workloads could be looked at this time.
     """
     found = []
     for uid, run in state.runs.items():
-        if not run.seen or (run.end is not None and run.end.at < since) or _awaits_workload(run, now):
+        if not run.seen or (run.end is not None and run.end.at < since):
             continue
-        for span, following in _pairs(spans(run)):
+        known = spans(run)
+        if _awaits_workload(run, known, now, kueue_seen=kueue_seen):
+            continue
+        if _admit_missed(run):
+            known = spans(run)
+        for span, following in _pairs(known):
             if span.key not in run.numbers:
                 run.numbers[span.key] = _number(run, span)
             attempt = _attempt(uid, run, span, following)
@@ -162,14 +172,24 @@ def told(state: State, now: int, since: int = 0) -> list[Attempt]:
     return found
 
 
-def _awaits_workload(run: RunFact, now: int) -> bool:
-    """Whether a run that Kueue manages has pods, and when it was admitted is not known yet but soon will be."""
-    first = min((pod.created for pod in run.pods.values()), default=now)
-    return run.kueue and not run.admissions and run.end is None and run.gone is None and now - first < AWAIT_SECONDS
+def _awaits_workload(run: RunFact, known: list[Span], now: int, *, kueue_seen: bool) -> bool:
+    """Whether a run that Kueue manages has new pods, and it is not known yet, but soon will be, why it has them.
+
+    Pods and Workloads are watched one beside the other: a pod can be seen a moment before the admission that led to
+    it, and would look like one made in place of another.
+    """
+    if not run.kueue or run.gone is not None:
+        return False
+    new = [pod for pod in run.pods.values() if _window(run.admissions, pod.created) is None]
+    for span in known:
+        if span.key not in run.numbers and span.key != f"{span.admission.at}.0":
+            new += span.made.values()
+    recent = [pod for pod in new if now - pod.created < AWAIT_SECONDS]
+    return bool(recent) and (not kueue_seen or any(pod.seen >= now for pod in recent))
 
 
 def _pairs(found: list[Span]) -> Iterator[tuple[Span, Span | None]]:
-    yield from zip(found, [*found[1:], None], strict=True)
+    yield from zip(found, [*found[1:], None], strict=False)
 
 
 def _number(run: RunFact, span: Span) -> tuple[int, int]:
@@ -357,7 +377,7 @@ def _seal(run: RunFact) -> None:
     found = spans(run)
     for place, span in enumerate(found[:-KEPT]):
         following = found[place + 1]
-        lasting = any(pod.over() is None for pod in span.made.values())
+        lasting = any(pod.over() is None for pod in span.made.values()) or span.key not in run.sent
         if lasting or any(uid in later.carried for later in found[place + 1 :] for uid in span.made):
             return
         for uid in span.made:

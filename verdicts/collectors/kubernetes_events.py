@@ -301,7 +301,7 @@ def _state_of_node(lines: Lines, node: Node, end: int) -> None:
 
 
 def _unwell(name: str, condition: Condition) -> str:
-    said = f"{one_line(condition.reason)}  {one_line(condition.message)}"
+    said = f"{one_line(condition.reason)}  {one_line(condition.message)}".rstrip()
     if condition.type == "Ready":
         return "" if condition.status == "True" else f"{name}   NotReady   Ready  {condition.status}  {said}"
     if condition.type in _PRESSURES:

@@ -15,6 +15,8 @@ from verdicts.collectors.kubernetes_pods import Fact, PodFact, one_line, pod_fac
 #: A pod whose run is not known yet is kept so long.
 LOOSE_SECONDS = 600
 MAX_LOOSE = 5_000
+#: Two clocks: Kueue stamps an admission, the API server a pod.
+SKEW = 5
 QUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name")
 
 
@@ -213,7 +215,7 @@ def _admit(fact: RunFact, workload: Run, evictions: int, now: int) -> None:
     admitted, evicted = workload.condition("Admitted"), workload.condition("Evicted")
     if admitted is not None:
         mark = seconds(admitted.last_transition_time) or now
-        if last is not None and last.mark is None and last.ended is None:
+        if last is not None and last.mark is None and last.ended is None and mark <= last.at + SKEW:
             last.mark = mark  # it was seen running before its Workload was
         again = last is not None and (mark != last.mark or (last.ended is not None and evicted is None))
         if last is None or again:
@@ -284,6 +286,7 @@ def _keep(run: RunFact, uid: str, fact: PodFact) -> None:
     if old is None and fact.created < run.floor:
         return
     if old is not None:
+        fact.seen = old.seen
         for name in ("node", "started", "ended", "dying", "code", "signal", "why", "said", "image"):
             if not getattr(fact, name) and getattr(fact, name) != 0:
                 setattr(fact, name, getattr(old, name))

@@ -21,7 +21,8 @@ class Fact(msgspec.Struct, omit_defaults=True):
 
 
 class PodFact(Fact):
-    """One pod. `slot` is its place among its run's pods, which a pod that replaces it takes over; "" where it has none.
+    """One pod. `seen` is when it first was; `slot` its place among its run's pods, which a pod that replaces it
+    takes over, "" where it has none.
 
     `lap` is the JobSet restart that made it; `dying` when its deletion was asked for; `gone` when it was found gone;
     `role`, `job` and `index` its place, `rank` the one that its environment states; `per` the processes in it.
@@ -29,6 +30,7 @@ class PodFact(Fact):
 
     name: str
     created: int
+    seen: int = 0
     slot: str = ""
     node: str = ""
     phase: str = ""
@@ -88,6 +90,7 @@ def pod_fact(pod: Pod, owner: str, now: int) -> PodFact:
     fact = PodFact(
         name=meta.name,
         created=seconds(meta.creation_timestamp) or now,
+        seen=now,
         node=_name(pod.spec.node_name),
         phase=status.phase or "",
         started=seconds(status.start_time),

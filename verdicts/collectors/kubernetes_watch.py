@@ -145,10 +145,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Looked:
-    """What a look is worth: whether every kind was seen, and what was not and why."""
+    """What a look is worth: whether every kind was seen, and Kueue's Workloads, and what was not and why."""
 
     complete: bool
-    reading: Reading
+    kueue: bool
     notes: tuple[str, ...]
 
 
@@ -179,7 +179,8 @@ def look(
         state.served_at = 0
     notes = {note: None for target in targets for note in _notes(target)}
     complete = not any(t.error is not None and not isinstance(t.error, Forbidden | NotThere) for t in targets)
-    return Looked(complete, reading, tuple(notes))
+    kueue = not any(t.error is not None for t in targets if t.resource is WORKLOADS)
+    return Looked(complete, kueue, tuple(notes))
 
 
 def _require_some(targets: list[Target]) -> None:
