@@ -303,7 +303,7 @@ def _blind_spots(case: Case, tops: list[Entry]) -> list[BlindSpot]:
     for source in Source:
         if case.covered(source) or not case.applies(source):
             continue
-        rules = [r for r in case.ruleset.rules if r.match.sources[0] == source and r.blamable]
+        rules = case.ruleset.blamable[source]
         if not rules:
             continue
         could = [t.id for t in tops if any(could_explain(case, source, e) for e in t.events[:1])]

@@ -164,7 +164,8 @@ def overturned_by(case: Case, causes: list[Entry], blind: list[BlindSpot]) -> li
     for rule, entry in _rules(causes):
         found += [(text, rule.id, entry.id) for text in rule.overturn]
         for spot in blind:
-            if explaining := [r for r in case.ruleset.rules if r.blamable and _could_overturn(r, spot.source, rule)]:
+            others = case.ruleset.blamable[Source(spot.source)]
+            if explaining := [other for other in others if _could_overturn(other, spot.source, rule)]:
                 titles = "; ".join(r.title for r in explaining[:3])
                 gap = SOURCE_NAMES[spot.source] + _there(entry, " of")
                 status = STATUS_WORDS[ReportStatus(spot.status)]
@@ -176,8 +177,6 @@ def overturned_by(case: Case, causes: list[Entry], blind: list[BlindSpot]) -> li
 
 def _could_overturn(other: Rule, source: Source, rule: Rule) -> bool:
     """Whether a rule of a missing source could demote this one: of the lesser sources only by naming it."""
-    if other.match.sources[0] != source:
-        return False
     names = (name for entry in other.explains for name in entry.symptoms if source in _CORE or name[0] != "@")
     return any(targets(name, rule) for name in names)
 
@@ -202,7 +201,7 @@ def missing(case: Case, domain: Domain, interesting: list[Finding]) -> list[str]
         gaps = [s for s in gaps if s is not Source.SCHEDULER]
     for source in gaps:
         status = case.report(source).status
-        count = sum(1 for r in case.ruleset.rules if r.blamable and r.match.sources[0] == source)
+        count = len(case.ruleset.blamable[source])
         out.append(f"the {SOURCE_NAMES[source]} {STATUS_WORDS[status]}, so {count} rules could not fire")
     if not symptoms and not gaps:
         out.append("nothing in what was collected matches a rule that names a cause")

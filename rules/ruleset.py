@@ -87,6 +87,12 @@ class Ruleset:
         return tuple(index for index, rule in enumerate(self.rules) for _ in rule.match.any)
 
     @cached_property
+    def blamable(self) -> dict[Source, tuple[Rule, ...]]:
+        """Rules whose findings can be a cause, by the source that they are first looked for in; for each source."""
+        found = [rule for rule in self.rules if rule.blamable]
+        return {source: tuple(rule for rule in found if rule.match.sources[0] == source) for source in Source}
+
+    @cached_property
     def by_id(self) -> dict[str, Rule]:
         """Rules by id."""
         return {rule.id: rule for rule in self.rules}

@@ -160,9 +160,7 @@ def _not_before(events: Sequence[Event], index: int) -> str:
 
 def could_explain(case: Case, source: Source, event: Event) -> bool:
     """Whether a blamable rule of a source speaks of the event as its consequence."""
-    return any(
-        rule.match.sources[0] == source and speaks_of(rule, event) for rule in case.ruleset.rules if rule.blamable
-    )
+    return any(speaks_of(rule, event) for rule in case.ruleset.blamable[source])
 
 
 def speaks_of(rule: Rule, event: Event) -> bool:

@@ -174,7 +174,9 @@ def verdict_digest(body: bytes) -> str:
 
 def plain_text(text: str, limit: int = 2000) -> str:
     """One line of printable text: control characters shown as escapes, bounded."""
-    shown = "".join(ch if ch.isprintable() else _escape(ch) for ch in text[: limit + 1])
+    shown = text[: limit + 1]
+    if not shown.isprintable():
+        shown = "".join(ch if ch.isprintable() else _escape(ch) for ch in shown)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
