@@ -1,5 +1,10 @@
 """Log stores on a loopback port that answer as the documented ones do, from memory, quickly.
 
+`FakeElastic` speaks `_search` with the queries that are asked here, `search_after`, points in time in Elasticsearch's
+and in OpenSearch's way, and terms aggregations, as in
+https://www.elastic.co/docs/reference/elasticsearch/rest-apis/paginate-search-results and
+https://docs.opensearch.org/latest/search-plugins/searching-data/point-in-time-api/ .
+
 `FakeVictoria` speaks `query`, `hits` and `field_values` as in https://docs.victoriametrics.com/victorialogs/querying/ ,
 with the filters of LogsQL that are asked for here; entries come in no order.
 
@@ -18,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from verdicts.collectors.stores import moment, parse_time
@@ -34,6 +39,7 @@ class HttpServer:
     """HTTP/1.1 with connections that stay open, a thread each, and nothing that is not needed."""
 
     def __init__(self, handle: Callable[[str, dict[str, str], dict[str, str]], Reply]) -> None:
+        """`handle` takes the path, the parameters of address and form, and the headers; a body of JSON is `body`."""
         self._handle = handle
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -83,8 +89,12 @@ class HttpServer:
                         data += connection.recv(65_536)
                     body, data = data[:length], data[length:]
                     target = urlsplit(line.split(" ")[1])
-                    params = dict(parse_qsl(target.query) + parse_qsl(body.decode()))
-                    status, answer = self._handle(unquote(target.path), params, headers)
+                    form = {"body": body.decode()} if body[:1] == b"{" else dict(parse_qsl(body.decode()))
+                    params = {**dict(parse_qsl(target.query)), **form, "method": line.split(" ")[0]}
+                    try:
+                        status, answer = self._handle(unquote(target.path), params, headers)
+                    except (AssertionError, KeyError, ValueError) as error:
+                        status, answer = 418, f"not what a fake store knows: {error!r}".encode()
                     told = f"HTTP/1.1 {status} So\r\nContent-Type: application/json\r\nContent-Length: {len(answer)}"
                     connection.sendall(told.encode() + b"\r\n\r\n" + answer)
             except OSError:
@@ -160,6 +170,7 @@ class FakeLoki:
 
     def handle(self, path: str, params: dict[str, str], headers: dict[str, str]) -> Reply:
         """Answer one question."""
+        params = {name: value for name, value in params.items() if name != "method"}
         self.requests.append((path, params))
         self.headers.append(headers)
         if path.endswith("/query_range"):
@@ -276,6 +287,7 @@ class FakeVictoria:
 
     def handle(self, path: str, params: dict[str, str], headers: dict[str, str]) -> Reply:
         """Answer one question."""
+        params = {name: value for name, value in params.items() if name != "method"}
         self.requests.append((path, params))
         if path == "/metrics":
             return 200, b'vm_app_version{version="victoria-logs-20260901-v1.32.0", short_version="v1.32.0"} 1\n'
@@ -312,3 +324,143 @@ class FakeVictoria:
 def written(nanos: int) -> str:
     """A time as VictoriaLogs writes it."""
     return f"{moment(nanos):%Y-%m-%dT%H:%M:%S}.{nanos % 10**9:09d}Z"
+
+
+class FakeElastic:
+    """Entries with their times in nanoseconds, and the interface over them.
+
+    `kind` is "elasticsearch" (points in time with `_shard_doc`), "opensearch" (without), or "old" (no points in time).
+    """
+
+    def __init__(self, kind: str = "elasticsearch", *, window: int = 10_000) -> None:
+        self.kind, self.window = kind, window
+        self.requests: list[tuple[str, str, dict[str, Any]]] = []
+        self.entries: list[tuple[int, dict[str, Any]]] = []
+        self.open: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+        self.opened = 0
+        self._server: HttpServer | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers, while it is open as a context."""
+        assert self._server is not None
+        return self._server.url
+
+    def __enter__(self) -> Self:
+        self._server = HttpServer(self.handle).__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.__exit__(kind, error, trace)
+
+    def add(self, fields: dict[str, Any], entries: Iterable[tuple[int, str]]) -> None:
+        """Take entries with these fields beside their message."""
+        self.entries += [(time, {**fields, "message": line}) for time, line in entries]
+
+    def searches(self) -> list[dict[str, Any]]:
+        """The bodies of the searches so far."""
+        return [body for _, path, body in self.requests if path.endswith("_search")]
+
+    def handle(self, path: str, params: dict[str, str], headers: dict[str, str]) -> Reply:
+        """Answer one question."""
+        method, body = params["method"], json.loads(params.get("body", "{}"))
+        self.requests.append((method, path, body))
+        way = {"elasticsearch": "/_pit", "opensearch": "/_search/point_in_time"}.get(self.kind, "/nowhere")
+        if path == "/":
+            told = (
+                {"number": "8.15.0"}
+                if self.kind == "elasticsearch"
+                else {"number": "2.17.0", "distribution": self.kind}
+            )
+            return 200, json.dumps({"version": told}).encode()
+        if path.endswith(way):
+            if method == "DELETE":
+                for name in [body["id"]] if "id" in body else body["pit_id"]:
+                    del self.open[name]
+                return 200, b'{"succeeded":true,"num_freed":1}'
+            self.opened += 1
+            self.open[f"view{self.opened}"] = list(self.entries)
+            return 200, json.dumps({"id" if way == "/_pit" else "pit_id": f"view{self.opened}"}).encode()
+        if not path.endswith("/_search"):
+            return 400, b'{"error":"no handler found for uri [%s] and method [POST]","status":400}' % path.encode()
+        return self.search(body)
+
+    def search(self, body: dict[str, Any]) -> Reply:
+        """One search."""
+        size, pit = body["size"], body.get("pit")
+        if size > self.window:
+            told = f"Result window is too large, from + size must be less than or equal to: [{self.window}] but was [{size}]"
+            return 400, json.dumps(
+                {"error": {"root_cause": [{"reason": told}], "reason": "all shards failed"}}
+            ).encode()
+        entries = self.open[pit["id"]] if pit else self.entries
+        found = [
+            (time, place, entry) for place, (time, entry) in enumerate(entries) if _is_hit(body["query"], time, entry)
+        ]
+        total = len(found)
+        down = next(iter(body.get("sort", [{"": {}}])[0].values()), {}).get("order") == "desc"
+        found.sort(key=lambda one: one[:2], reverse=down)
+        ordered = bool(pit) and self.kind == "elasticsearch"
+        after = body.get("search_after")
+        if after:
+            found = [one for one in found if list(one[: len(after)]) > after]
+        hits = [
+            {"_source": _kept(entry, body["_source"]), "sort": [time, place] if ordered else [time]}
+            for time, place, entry in found[:size]
+        ]
+        answer: dict[str, Any] = {"timed_out": False, "_shards": {"total": 3, "successful": 3, "failed": 0}}
+        answer["hits"] = {"hits": hits}
+        if body.get("track_total_hits"):
+            answer["hits"]["total"] = {"value": total, "relation": "eq"}
+        if pit:
+            answer["pit_id"] = pit["id"]
+        if "aggs" in body:
+            name = body["aggs"]["values"]["terms"]["field"]
+            counts = Counter(text for _, _, entry in found if (text := _inner(entry, name)) is not None)
+            buckets = [{"key": key, "doc_count": count} for key, count in counts.items()]
+            answer["aggregations"] = {"values": {"buckets": buckets, "sum_other_doc_count": 0}}
+        return 200, json.dumps(answer).encode()
+
+
+def _inner(entry: dict[str, Any], name: str) -> Any:
+    """A field by its name with dots, whichever way the entry has it."""
+    name = name.removesuffix(".keyword")
+    if name in entry:
+        return entry[name]
+    head, _, rest = name.partition(".")
+    return _inner(entry[head], rest) if rest and isinstance(entry.get(head), dict) else None
+
+
+def _kept(entry: dict[str, Any], fields: list[str] | bool) -> dict[str, Any]:
+    heads = {name.partition(".")[0] for name in fields} if isinstance(fields, list) else set()
+    return {name: value for name, value in entry.items() if name.partition(".")[0] in heads}
+
+
+def _at(text: str | int) -> int:
+    return parse_time(text) if isinstance(text, str) else text * 10**6
+
+
+def _is_hit(query: dict[str, Any], time: int, entry: dict[str, Any]) -> bool:
+    """Whether an entry is what a query of ours finds."""
+    ((kind, what),) = query.items()
+    if kind == "bool":
+        some = any(_is_hit(one, time, entry) for one in what["should"]) if "should" in what else True
+        return some and all(_is_hit(one, time, entry) for one in what.get("filter", []))
+    if kind == "query_string":
+        name, _, text = what["query"].partition(":")
+        return str(_inner(entry, name)) == text
+    ((name, wanted),) = what.items()
+    if kind == "range":
+        return _at(wanted["gte"]) <= time < _at(wanted["lt"])
+    value = str(_inner(entry, name))
+    if kind == "terms":
+        return value in wanted
+    if kind == "term":
+        return value == wanted["value"]
+    assert kind == "regexp", kind
+    assert len(wanted["value"]) <= 1_000
+    flags = re.IGNORECASE if wanted.get("case_insensitive") else re.NOFLAG
+    return re.fullmatch(wanted["value"], value, flags) is not None

@@ -34,6 +34,7 @@ def an_ask(
     megabytes: int = 64,
     workload: str = "llama",
 ) -> Ask:
+    ruleset = the_ruleset()  # the budget begins when it is there
     return Ask(
         cluster="alpha",
         attempt=Attempt(job_id=job_id, workload=workload, nodes=list(nodes)),
@@ -41,7 +42,7 @@ def an_ask(
         end=BEGIN + timedelta(minutes=minutes),
         nodes=tuple(nodes),
         budget=Budget.of(seconds=seconds, megabytes=megabytes),
-        ruleset=the_ruleset(),
+        ruleset=ruleset,
     )
 
 

@@ -539,7 +539,7 @@ def test_what_came_before_it_hung_is_kept() -> None:
         connection.recv(1)
 
     with raw_server(ok(first), hang) as raw:
-        out, report = collected(a_loki(raw.url, page=10), an_ask(["gpu-01"], seconds=0.5))
+        out, report = collected(a_loki(raw.url, page=10), an_ask(["gpu-01"], seconds=1))
     assert out.lines_of() == [f"line {n}" for n in range(10)]
     assert report.status is ReportStatus.PARTIAL
     assert "no answer within" in report.reason
