@@ -3,6 +3,7 @@
 import importlib
 
 from django.apps import AppConfig
+from django.core.exceptions import ImproperlyConfigured
 
 
 class SiteConfig(AppConfig):
@@ -14,3 +15,10 @@ class SiteConfig(AppConfig):
 
     def ready(self) -> None:
         importlib.import_module("attribution_site.celery")
+        # A mistake in the clusters file is told at the start, by its key, and not by the first attempt.
+        clusters = importlib.import_module("verdicts.clusters")
+        config = importlib.import_module("verdicts.collectors.config")
+        try:
+            clusters.current_clusters()
+        except config.ConfigError as error:
+            raise ImproperlyConfigured(f"INQUEST_CLUSTERS_FILE: {error}") from error
