@@ -8,12 +8,20 @@ import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 
 from verdicts.collectors.kinds import DiscoveryKind, SourceKind
 from verdicts.collectors.source import DiscoverySettings, SourceSettings
+
+
+def _tags(union: Any) -> list[str]:
+    """The kinds of a union of settings."""
+    return sorted(str(kind.__struct_config__.tag) for kind in get_args(union) or (union,))
+
+
+SOURCE_KINDS, DISCOVERY_KINDS = _tags(SourceKind), _tags(DiscoveryKind)
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=7 * 86_400)]
 
@@ -133,4 +141,7 @@ def _place(message: str, plain: dict[str, Any]) -> str:
         if isinstance(value, dict) and isinstance(value.get("name"), str):
             names.append(value["name"])
     where = f" (in {' / '.join(names)})" if names else ""
+    if keys.endswith(".kind") or "missing required field `kind`" in said:
+        kinds = DISCOVERY_KINDS if ".discovery[" in keys else SOURCE_KINDS
+        said += f"; a kind is one of {', '.join(kinds)}"
     return f"{keys or 'the file'}{where}: {said}"
