@@ -26,6 +26,8 @@ MAX_KEYS = 20_000
 MAX_TEMPLATES, MAX_MASKED = 200, 20_000
 #: A matched line is cut to this; the pattern has seen it whole.
 MAX_LINE = 16_384
+#: What follows the cut, until secrets are taken out: half of one is not known for what it is.
+OVERHANG = 1_024
 #: How far back a line without a time looks for one, and a traceback for its frames.
 LOOK_BACK_LINES, LOOK_BACK_BYTES = 40, 16_384
 
@@ -67,7 +69,7 @@ class _Settled:
     def count(self, data: bytes, start: int, end: int, number: int, at: int | None) -> None:
         """One more such line; the last of them is remembered."""
         self.times += 1
-        self.last, self.number, self.at = data[start : min(end, start + MAX_LINE)], number, at
+        self.last, self.number, self.at = data[start : min(end, start + MAX_LINE + OVERHANG)], number, at
 
 
 @lru_cache(maxsize=8)
@@ -160,7 +162,7 @@ class LineReader:
             counted = start
             if self._masked > MAX_MASKED and ids == unknown:
                 # Enough of them are known by their template: of the rest only the end of the stream matters.
-                self._tail.append((data[start : min(end, start + MAX_LINE)], line, self._time(line)))
+                self._tail.append((data[start : min(end, start + MAX_LINE + OVERHANG)], line, self._time(line)))
             elif (settled := self._settled.get(tuple(ids))) is not None:
                 settled.count(data, start, end, line, self._time(line))
             else:
@@ -182,7 +184,7 @@ class LineReader:
 
     def _hit(self, data: bytes, start: int, end: int, ids: list[int], number: int, before: bytes) -> None:
         text = data[start : min(end, start + 4 * MAX_LINE)].decode("utf-8", "backslashreplace")
-        kept = self._line(text[:MAX_LINE], ids, number, data, start, before)
+        kept = self._line(text[: MAX_LINE + OVERHANG], ids, number, data, start, before)
         if kept is None or not self._plain.issuperset(ids):
             return
         key = tuple(ids)
@@ -193,8 +195,9 @@ class LineReader:
     def _line(self, text: str, ids: list[int], number: int, data: bytes, start: int, before: bytes) -> "_Kept | None":
         """Take in one line; what it was kept with, or None where no rule fires or nothing more can be kept."""
         observation = self._observation(text, number, self._time(number))
-        record = read.parse(text)
-        found = extract.on_line(self.ruleset, text, ids, observation, record)
+        line = text[:MAX_LINE]
+        record = read.parse(line)
+        found = extract.on_line(self.ruleset, line, ids, observation, record)
         if not found:
             if self.ruleset.scanner.suspicious in ids:
                 self._suspicious(observation, record, number)
@@ -282,7 +285,8 @@ class LineReader:
         for first, count, last in self._templates.values():
             attributes: dict[str, str | int] = {"from_end": self.lines - last}
             out.append(msgspec.structs.replace(first, count=count, attributes=attributes))
-        return [self.clean(observation) for observation in out]
+        clean = map(self.clean, out)
+        return [msgspec.structs.replace(o, body=o.body[:MAX_LINE]) if len(o.body) > MAX_LINE else o for o in clean]
 
     def clean(self, observation: Observation) -> Observation:
         """What leaves here has no secrets; done at the end, for what is kept, and not for every line that matched."""

@@ -275,3 +275,11 @@ def test_collected_evidence_and_attempts_have_no_secrets(tmp_path: Path) -> None
                              b'[{"source": "syslog", "status": "error", "reason": "ssh://ada:s3cret@n1 refused"}]}')  # fmt: skip
     assert attempt.image == "docker://ada:[redacted: password]@registry/x"
     assert "s3cret" not in attempt.collectors[0].reason
+
+
+def test_a_secret_where_a_long_line_is_cut_is_not_kept_by_half(tmp_path: Path) -> None:
+    begins = f"RuntimeError: CUDA error: out of memory {'x' * 16_315} "
+    (tmp_path / "train.log").write_text(f"{begins}{'hf' + '_' + TOKEN} and more\n")
+    [observation] = collect(open_incident([tmp_path]), shipped()).observations
+    assert observation.body == (begins + "[redacted: Hugging Face token] and more")[:16_384]
+    assert "hf" + "_" not in observation.body
