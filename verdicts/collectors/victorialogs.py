@@ -37,6 +37,8 @@ MAX_NAMES = 12_000
 BUCKETS = 100
 #: A part with too many entries is counted more finely, but no more finely than this.
 FINEST = SECOND // 1_000
+#: No entry that it takes in is as long.
+MAX_LINE = 32 << 20
 #: Of an answer that breaks off, so much of what was said last is shown.
 SHOWN = 300
 
@@ -353,13 +355,18 @@ class _Lines:
     batch: Batch
     got: int = 0
     words: list[str] = field(default_factory=list)
-    _rest: bytes = b""
+    _rest: bytearray = field(default_factory=bytearray)
 
     def rows(self, piece: bytes) -> list[dict[str, str]]:
         """The entries whose lines end in this piece."""
-        data = self._rest + piece if self._rest else piece
-        cut = data.rfind(b"\n") + 1
-        self._rest, data = data[cut:], data[:cut]
+        cut = piece.rfind(b"\n") + 1
+        if not cut:
+            self._rest += piece
+            if len(self._rest) > MAX_LINE:
+                raise SourceError(f"an entry of more than {MAX_LINE >> 20} MiB: it is no VictoriaLogs that answers so")
+            return []
+        data = bytes(self._rest) + piece[:cut] if self._rest else piece[:cut]
+        self._rest = bytearray(piece[cut:])
         try:
             rows = _DECODER.decode_lines(data)
         except (msgspec.DecodeError, UnicodeDecodeError):

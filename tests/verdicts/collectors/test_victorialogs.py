@@ -379,6 +379,21 @@ def test_a_flood_ends_with_the_bytes_and_says_what_was_not_read() -> None:
     assert report.reason.startswith("more than 1 MiB; the rest was not read; of 2026-11-30T10:00:00Z to 2026-11-30T10:")
 
 
+def test_a_line_that_never_ends_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(victorialogs, "MAX_LINE", 1 << 20)
+
+    def flood(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\n" + ROWS)
+        for _ in range(10_240):
+            connection.sendall(b"x" * (1 << 20))
+
+    with raw_server(HITS, flood) as raw:
+        out, report = collected(a_store(raw.url), an_ask(["gpu-01"]))
+    assert out.lines_of() == ["line 0", "line 1"]
+    assert report.status is ReportStatus.PARTIAL
+    assert report.reason == "an entry of more than 1 MiB: it is no VictoriaLogs that answers so"
+
+
 def test_nodes_that_it_does_not_know_are_a_gap() -> None:
     with FakeVictoria() as store:
         store.add({"node": "gpu-01"}, entries(["one"]))
