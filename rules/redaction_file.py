@@ -47,8 +47,8 @@ def read_redaction_file(path: Path) -> tuple[Extra, ...]:
         raise RedactionError(f"{path}:{line_of(raw, key, str(error))}: {f'{key}: ' if key else ''}{said}") from error
     for number, one in enumerate(given.pattern):
         if _LIKE_A_TAG.search(one.kind):
-            line = line_of(raw, "", one.kind)
-            raise RedactionError(f"{path}:{line}: pattern[{number}].kind: {one.kind!r} ends like the tag of a secret")
+            where = line_of(raw, "", one.kind)
+            raise RedactionError(f"{path}:{where}: pattern[{number}].kind: {one.kind!r} ends like the tag of a secret")
         if problem := pattern_problem(one.match) or _refusal(one.match):
             raise RedactionError(f"{path}:{line_of(raw, '', one.match)}: pattern[{number}].match: {problem}")
     return tuple(Extra(one.kind, one.match) for one in given.pattern)

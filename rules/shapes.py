@@ -52,12 +52,14 @@ _NAME_HINTS = (
 _QUOTE = r"\\{0,2}[\"']"
 _MAYBE_QUOTE = rf"(?:{_QUOTE})?"
 _COLON = rf"{_MAYBE_QUOTE}[ ]?:[ ]?{_MAYBE_QUOTE}"
-#: What stands where a secret would and is none: a variable, a placeholder, a word for nothing, an expression of code.
+#: What stands where a secret would and is none: a variable, a placeholder, a word for nothing, an expression of code,
+#: the path of a file that holds it.
 _NOTHING = (
-    r"(?!\*{3}|\.{3}|x{3}|-{3}|\$[{(]|\$\w{1,64}(?![^\s\"'\\&,;])|%\(|\{\{|<[\w |]"
+    r"(?!\*{3}|\.{3}|x{3}|-{3}|\$[{(]|\$\w{1,64}(?![^\s\"'\\&,;])|%[\w(]|…|\{\{|<[\w |]"
     r"|(?:none|null|nil|true|false|yes|no|required|undefined|unset|empty|missing|invalid|hidden|redacted|masked)"
     r"(?![^\s\"'\\&,;:)\]}.])"
-    r"|(?:os|self|args|config|cfg|kwargs|env|settings|opts?|options)[.(\[])"
+    r"|(?:os|self|args|config|cfg|kwargs|env|settings|opts?|options)[.(\[]"
+    r"|~/|\.{1,2}/|file:|/(?:etc|run|var|home|root|opt|usr|mnt|srv|tmp|data|scratch|lustre|gpfs|workspace)/)"
 )
 #: Up to the next blank, quote or separator.
 _VALUE = r"[^\s\"'\\&,;]{1,4096}"
@@ -76,7 +78,9 @@ VALUES = (
         r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END [A-Z0-9 ]{0,40}-----"
         r"|(?:(?:\\[rn]|[\s|>\"'+,]){0,200}[A-Za-z0-9+/=]{16,}+(?=\\[rn]|[ \t]{0,8}[\"'\r\n]|[ \t]{0,8}\Z)){0,400})",
     ),
-    _after("password", "://", r"://[^\s/:@\"'<>\[\]]{0,256}:", r"(?!\d{1,5}[,;])[^\s/\"'<>]{1,512}(?=@)"),
+    _after(
+        "password", "://", r"://[^\s/:@\"'<>\[\]]{0,256}:", r"(?!\d{1,5}[,;])(?:[^\s/\"'<>]{1,512}|[\w/+=]{40})(?=@)"
+    ),
     _after("token", "://", "://", r"(?=[^\s/:@]{0,255}\d)[\w.~-]{20,255}(?=@)"),
     _after(
         "credentials",
@@ -85,6 +89,8 @@ VALUES = (
         r"[\w.~+/=-]{8,8192}",
     ),
     _after("token", "bearer", r"\bbearer[ :]{1,3}", rf"{_DIGIT}[\w.~+/-]{{16,8192}}=*"),
+    _after("signature", "digest", r"\bdigest[ ][^\n]{0,400}?\bresponse=\"", r"[0-9a-f]{32,128}"),
+    _after("credentials", "auth", r"\bauth[ ](?:plain|login)[ ]", r"[a-z0-9+/]{8,4096}=*"),
     _after("cookie", "cookie", rf"\b(?:set-)?cookie{_COLON}", r"(?=[\w.-]{1,128}=)[^\"'\n\r\\]{1,8192}"),
     _after(
         "token",
@@ -124,7 +130,21 @@ VALUES = (
         rf"{_NAMES}{_MAYBE_QUOTE}[ ]?[:=][ ]?(?P<quote>[\"'])",
         r"[^\"'\n\\]{1,4096}(?=(?P=quote))",
     ),
-    _after("secret", _NAME_HINTS, rf"{_NAMES}(?:={_MAYBE_QUOTE}|{_QUOTE}[ ]?[:=][ ]?{_MAYBE_QUOTE})", _VALUE),
+    _after("secret", _NAME_HINTS, rf"{_NAMES}(?:={_MAYBE_QUOTE}|{_QUOTE}[ ]?[:=][ ]?{_QUOTE})", _VALUE),
+    _after("secret", _NAME_HINTS, rf"{_NAMES}{_QUOTE}[ ]?:[ ]?", r"[\w.+-]{1,255}"),
+    _exact(
+        "secret",
+        "_pass= _pwd= _auth= _creds= _cred=",
+        rf"(?P<keep>\b[A-Z0-9_]{{1,64}}_(?:PASS|PWD|AUTH|CREDS?)={_MAYBE_QUOTE}){_NOTHING}{_VALUE}",
+    ),
+    # A variable and its value as two words, in a list of pairs or in a pod's description.
+    _exact(
+        "secret",
+        "api_key access_key secret_key _token password _secret",
+        r"(?P<keep>\b[A-Z0-9_]{0,64}(?:API_KEY|ACCESS_KEY|SECRET_KEY|_TOKEN|PASSWORD|_SECRET)"
+        rf"{_MAYBE_QUOTE}[ ,]{{1,3}}(?:{_MAYBE_QUOTE}value{_MAYBE_QUOTE}[ ]?[:=][ ]?)?{_MAYBE_QUOTE})"
+        rf"{_DIGIT}(?=[^\sa-z]{{0,255}}[a-z])[\w+/=.~-]{{16,4096}}",
+    ),
     _after("password", "pwd=", r";[ ]?pwd=", _VALUE),
     # INI and YAML: the last word of its line; before "=" also one that looks made up.
     _after(
@@ -140,6 +160,12 @@ VALUES = (
         rf"{_DIGIT}(?=[^\sa-z]{{0,255}}[a-z])[^\s\"'(){{}}\[\],;]{{6,16384}}{_END_OF_LINE}",
     ),
     # Options of commands.
+    _after(
+        "secret",
+        "--",
+        rf"--(?:\w{{1,32}}-){{0,2}}{_NAMES}[= ](?P<quote>[\"'])",
+        r"[^\"'\n\\]{1,4096}(?=(?P=quote))",
+    ),
     _after("secret", "--", rf"--(?:\w{{1,32}}-){{0,2}}{_NAMES}[= ]{_MAYBE_QUOTE}", rf"(?!-){_TO_BLANK}"),
     _after(
         "token", "token", rf"--(?:\w{{1,32}}-){{0,2}}token[= ]{_MAYBE_QUOTE}", rf"(?!-){_DIGIT}[^\s\"'\\]{{8,4096}}"

@@ -132,6 +132,13 @@ PLANTED = [
     _p("quoted-with-blanks", "secret", "correct horse battery " + _text("bo", 4), 'db.connect(password="{}")'),
     _p("env-token", "token", _text("bp", 24), "SITE_TOKEN={}"),
     _p("sql", "password", _text("bq", 12), "CREATE USER 'slurm'@'localhost' IDENTIFIED BY '{}'"),
+    _p("mysql-pwd", "secret", "hunter2z", "MYSQL_PWD={} mysql -h db"),
+    _p("pod-description", "secret", _hex("br", 40), '{"name": "WANDB_API_KEY", "value": "{}"}'),
+    _p("list-of-pairs", "secret", _base64("bs", 40), '("AWS_SECRET_ACCESS_KEY", "{}")'),
+    _p("s3-address", "password", "wJ/" + _base64("bt", 37), "s3://ada:{}@bucket/key"),
+    _p("digest-header", "signature", _hex("bu", 32), 'Authorization: Digest username="ada", nonce="x", response="{}"'),
+    _p("smtp", "credentials", _base64("bv", 24), "AUTH PLAIN {}"),
+    _p("option-quoted", "secret", "hunter two " + _text("bw", 4), "train.py --db-password '{}'"),
     # Private keys
     _p("pem-block", "private key", PEM_BODY[1], f"-----BEGIN RSA PRIVATE KEY-----\n{{}}\n{PEM_BODY[2]}\n-----END RSA PRIVATE KEY-----"),
     _p("pem-line", "key line", PEM_BODY[3], "2026-11-03T02:11:04Z stdout F {}"),

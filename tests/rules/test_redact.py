@@ -54,6 +54,8 @@ PROSE = [
     "modprobe@fuse.service: Deactivated. user@1000.service: Failed. 10.0.0.8@o2ib 10.0.0.9@tcp",
     "rsync ada@data.example.org:/ckpt/ . host/gpu-1.example.org@EXAMPLE.ORG",
     "Reason=Not responding [slurm@2024-05-01T02:20:10] rack7@localhost req@ffff880eb14da700",
+    "api_key=/run/secrets/wandb --private-key ~/.ssh/id_ed25519 private_key=/etc/ssl/key1.pem PASSWORD=%s SECRET_KEY=…",
+    'MountVolume.SetUp failed for volume "x" : secret "wandb-key" not found; couldn\'t find key WANDB_API_KEY in Secret a/b-1',
     "cookie: none; secretKeyRef: name; privateKeyPath=; monkey=banana; passed=3 bypass=1",
     "key=ckpt/iter_0001/model.pt Key: value session_id=77 partition_key=2026-11-03",
 ]
@@ -117,6 +119,10 @@ def test_equal_secrets_stay_equal_and_others_differ() -> None:
 def test_the_form_of_a_secret_says_more_than_its_name() -> None:
     assert redact(f"HF_TOKEN={'hf' + '_' + TOKEN}") == "HF_TOKEN=[redacted: Hugging Face token]"
     assert redact(f"PASSWORD=x{TOKEN}") == "PASSWORD=[redacted: secret]"
+
+
+def test_a_bare_value_of_json_ends_where_its_object_does() -> None:
+    assert redact('{"password":12345}') == '{"password":[redacted: secret]}'
 
 
 def test_addresses_of_people_stay_where_the_site_says_so() -> None:
