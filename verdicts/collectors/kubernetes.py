@@ -97,7 +97,7 @@ class PodLogs(SourceSettings, frozen=True, kw_only=True, tag="kubernetes-logs"):
         _check(self.api, self.namespaces)
 
     def collect(self, ask: Ask, out: Sink) -> None:
-        if (job := _job(ask, out)) is not None:
+        if (job := _job(ask, out, self.namespaces)) is not None:
             collect_logs(Connection(self.api, ask.budget), job, ask, out, self.containers, self.lines)
 
     def probe(self, nodes: Sequence[str], budget: Budget) -> Probe:
@@ -127,7 +127,7 @@ class Events(SourceSettings, frozen=True, kw_only=True, tag="kubernetes-events")
         _check(self.api, self.namespaces)
 
     def collect(self, ask: Ask, out: Sink) -> None:
-        if (job := _job(ask, out)) is not None:
+        if (job := _job(ask, out, self.namespaces)) is not None:
             collect_events(Connection(self.api, ask.budget), job, ask, out)
 
     def probe(self, nodes: Sequence[str], budget: Budget) -> Probe:
@@ -144,7 +144,7 @@ class Events(SourceSettings, frozen=True, kw_only=True, tag="kubernetes-events")
         )
 
 
-def _job(ask: Ask, out: Sink) -> JobId | None:
+def _job(ask: Ask, out: Sink, namespaces: Sequence[str]) -> JobId | None:
     """Which object the attempt is of; None, with a word on it, where it is none of Kubernetes'."""
     job = JobId.parse(ask.attempt.job_id)
     if job is None:
@@ -153,4 +153,6 @@ def _job(ask: Ask, out: Sink) -> JobId | None:
                 f"the job id {ask.attempt.job_id[:80]!r} does not name an object: namespace/kind/name@uid"
             )
         out.note("the attempt is not one of Kubernetes'")
+    elif namespaces and job.namespace not in namespaces:
+        raise SourceError(f"namespaces: {job.namespace} is not one that is read")
     return job

@@ -196,9 +196,11 @@ class Connection:
         found = {}
         for resource in RESOURCES:
             has = versions.get(resource.group, set())
-            version = next((version for version in resource.versions if version in has), "")
-            if version and (resource.group in ("", "batch") or self._has(resource, version)):
-                found[resource.plural] = version
+            always = resource.group in ("", "batch")
+            for version in resource.versions:
+                if version in has and (always or self._has(resource, version)):
+                    found[resource.plural] = version
+                    break
         found.setdefault(PODS.plural, "v1")
         return found
 

@@ -29,6 +29,8 @@ from verdicts.collectors.sink import Sink
 
 #: How long an API server keeps events unless told otherwise (--event-ttl).
 EVENT_TTL = timedelta(hours=1)
+#: What led to an end is looked for in the time just before it: of a long attempt no more can be had.
+LAST_WORDS = timedelta(minutes=15)
 #: Lines that one collection gives to the rules.
 MAX_LINES = 100_000
 #: So many nodes are asked for one by one; more are listed.
@@ -93,10 +95,12 @@ def collect_events(connection: Connection, job: JobId, ask: Ask, out: Sink) -> N
         raise errors[0]
     for error in errors:
         out.partial(str(error))
-    began = ask.begin
-    if datetime.now(began.tzinfo) - began > EVENT_TTL:
-        hour = f"{EVENT_TTL.total_seconds() / 3600:g} h"
-        out.partial(f"events from before {hour} ago are not in the cluster any more, as far as it keeps them no longer")
+    oldest = datetime.now(ask.begin.tzinfo) - EVENT_TTL
+    said = f"events from before {oldest:%Y-%m-%d %H:%M} UTC are not in the cluster any more: it keeps them for an hour"
+    if oldest > ask.end - LAST_WORDS:
+        out.partial(said)
+    elif oldest > ask.begin:
+        out.note(said)
 
 
 def _named(what: str, error: SourceError) -> SourceError:

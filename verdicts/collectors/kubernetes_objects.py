@@ -325,7 +325,11 @@ RUN_KINDS = frozenset(resource.kind for resource in RUNS)
 
 #: How long a name in a job id may be: the id holds 256 characters.
 MAX_NAME = 160
-_JOB_ID = re.compile(r"(?P<namespace>[a-z0-9.-]+)/(?P<kind>[a-z]+)/(?P<name>[^@]+)@(?P<uid>[0-9a-f]{8})")
+#: A job id can come from anybody, and its parts go into a path and a selector.
+_JOB_ID = re.compile(
+    r"(?P<namespace>[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/(?P<kind>[a-z]{1,40})"
+    r"/(?P<name>[a-z0-9][a-z0-9.-]{0,252})@(?P<uid>[0-9a-f]{8})"
+)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ The API server is an emulator that replays documented behaviour (see kube.py).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from rules.observation import Observation
 from rules.ruleset import load_ruleset
 from rules.verdict import Verdict
 from rules.words import ReportStatus
+from tests.verdicts.collectors import kube_objects
 from tests.verdicts.collectors.kube import Cluster, api_server
 from tests.verdicts.collectors.kube_objects import a_pod, at, ended_with, iso, job_ref, uid
 from verdicts.collectors.ask import Ask, Budget, SourceError
@@ -86,7 +88,7 @@ class Teller:
     def tell(
         self, *nodes: str, state: str = "", start: float = 0, end: float = 1000, seconds: float = 10, **more: Any
     ) -> tuple[list[Observation], CollectorReport]:
-        source = Events(name="events", api=self.api)
+        source = Events(name="events", api=self.api, namespaces=more.get("namespaces", ()))
         self.attempt = Attempt(
             job_id=more.get("job_id", JOB),
             scheduler="kubernetes",
@@ -197,7 +199,7 @@ def test_a_window_that_is_older_than_events_live_is_a_gap(k8s: Teller) -> None:
     k8s.event(an_event("BackOff", "Back-off restarting failed container"))
     _, report = k8s.tell()
     assert report.status == ReportStatus.PARTIAL
-    assert "events from before 1 h ago are not in the cluster any more" in report.reason
+    assert "UTC are not in the cluster any more: it keeps them for an hour" in report.reason
 
 
 def test_events_come_in_pages_and_a_list_that_expired_is_begun_again(
@@ -418,3 +420,25 @@ def test_a_probe_says_the_newest_event_and_the_nodes(k8s: Teller) -> None:
     k8s.cluster.forbidden.add("events")
     probe = Events(name="e", api=k8s.api).probe([], Budget.of(seconds=5, megabytes=1))
     assert 'resources: ["events"], verbs: ["list"]' in probe.notes[0]
+
+
+def test_of_a_long_attempt_the_last_hour_is_enough(k8s: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    monkeypatch.setattr(kube_objects, "START", now - timedelta(hours=5))
+    k8s.event(an_event("BackOff", "Back-off restarting failed container", when=4.9 * 3600))
+    _, report = k8s.tell(end=4.95 * 3600)
+    assert report.status == ReportStatus.OK
+    assert "it keeps them for an hour" in report.reason
+
+
+@pytest.mark.parametrize("job_id", ["../job/train@00000000", "ml/job/a,b=c@00000000", "ml/job/../x@00000000", "a/b"])
+def test_a_job_id_cannot_lead_anywhere_else(k8s: Teller, job_id: str) -> None:
+    _, report = k8s.tell(job_id=job_id)
+    assert "does not name an object" in report.reason
+    assert k8s.cluster.requests == []
+
+
+def test_a_namespace_that_is_not_configured_is_not_read(k8s: Teller) -> None:
+    _, report = k8s.tell(namespaces=("other",))
+    assert report.reason == "namespaces: ml is not one that is read"
+    assert k8s.cluster.requests == []
