@@ -21,6 +21,7 @@ import msgspec
 
 from verdicts.collectors import wire
 from verdicts.collectors.ask import Budget, BudgetSpent, SourceError, Unreachable
+from verdicts.collectors.mend import decode
 from verdicts.collectors.server import Server, secrets_in, without
 
 T = TypeVar("T")
@@ -121,7 +122,7 @@ def get_json(
         finally:
             response.close()
     try:
-        return msgspec.json.decode(raw, type=answer)
+        return decode(raw, answer)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         kind = response.headers.get("content-type", "").partition(";")[0].strip()
         if "html" in kind or raw.lstrip()[:1] == b"<":

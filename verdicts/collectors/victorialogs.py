@@ -17,6 +17,7 @@ from rules.words import Source
 from verdicts.collectors.ask import Ask, Budget, BudgetSpent, SourceError, Unreachable
 from verdicts.collectors.http import CutOff, Overloaded, Refused, Server, clock, get_json, stream
 from verdicts.collectors.labels import Nodes, check_template, go_regex, job_value, quoted, rank_of
+from verdicts.collectors.mend import decode
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import Probe, SourceSettings
 from verdicts.collectors.stores import (
@@ -373,7 +374,7 @@ class _Lines:
             rows = []
             for line in filter(None, data.splitlines()):
                 try:
-                    rows.append(_DECODER.decode(line))
+                    rows.append(decode(line, dict[str, str]))
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     self.words.append(line[:SHOWN].decode("utf-8", "replace"))
         self.got += len(rows)

@@ -266,7 +266,7 @@ def test_what_is_no_http_is_said() -> None:
     assert said.startswith("URL: ")
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b'{"a": NaN}', b"[1]", b'{"a": "\xff"}', b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"{", b'{"a": NaN}', b"[1]", b"[" * 100_000])
 def test_what_is_not_the_expected_data_is_said(body: bytes) -> None:
     assert the_error(ok(body)).startswith("URL/data: the answer is not what was expected: ")
 
