@@ -52,9 +52,8 @@ class SlurmDiscovery(DiscoverySettings, tag="slurm", frozen=True, kw_only=True, 
         live, booked, failure = self._asked(slurm, look)
         if live is None and booked is None:
             raise failure or SourceError("neither Slurm's controller nor its accounting was asked")
-        jobs = merged([*(live or []), *(booked or [])])
-        jobs = [job for job in jobs if self._wanted(job)]
-        jobs = self._completed(slurm, look, jobs, told_by_accounting=booked is not None)
+        records = [job for job in (*(live or []), *(booked or [])) if self._wanted(job)]
+        jobs = self._completed(slurm, look, records, told_by_accounting=booked is not None)
         attempts = list(look.news(jobs, slurm, self._offset))
         attempts += look.requeued(jobs) if booked is None else ()
         listed = frozenset(job.id for job in live if not job.ended) if live is not None else None
@@ -91,9 +90,9 @@ class SlurmDiscovery(DiscoverySettings, tag="slurm", frozen=True, kw_only=True, 
         ours = not self.partitions or bool(set(job.partition.split(",")) & set(self.partitions))
         return ours and (not self.accounts or job.account in self.accounts)
 
-    def _completed(self, slurm: Slurm, look: Look, jobs: list[Job], *, told_by_accounting: bool) -> list[Job]:
+    def _completed(self, slurm: Slurm, look: Look, records: list[Job], *, told_by_accounting: bool) -> list[Job]:
         """The jobs with their restarts and all components, older submissions asked for by id where they are needed."""
-        numbered_jobs, missing = numbered(jobs, look.counts())
+        jobs, missing = numbered(merged(records), look.counts())
         # Of a heterogeneous job a window may hold one component only.
         wanted = missing | {job.id for job in jobs if job.component is not None and job.began and look.is_new(job)}
         wanted |= look.lost(jobs)
@@ -106,9 +105,9 @@ class SlurmDiscovery(DiscoverySettings, tag="slurm", frozen=True, kw_only=True, 
             except SourceError as error:
                 older, asked = [], frozenset()
                 slurm.note(f"older submissions of {len(ids)} jobs are not known ({error})")
-            own = [job for job in older if job.id in wanted and self._wanted(job)]
-            numbered_jobs, missing = numbered(merged([*jobs, *own]), look.counts(), asked)
-        whole = joined(job for job in numbered_jobs if job.restarts is not None)
+            records += (job for job in older if job.id in wanted and self._wanted(job))
+            jobs, missing = numbered(merged(records), look.counts(), asked)
+        whole = joined(job for job in jobs if job.restarts is not None)
         if missing:
             look.unfinished()
             slurm.note(f"how often {len(missing)} jobs were restarted is not known yet; they are told later")

@@ -214,11 +214,11 @@ def _whole(components: list[Job]) -> Job:
 def follows(before: Job, after: Job) -> bool:
     """Whether a submission is the restart of the one before it under its id, and not another job with a reused id.
 
-    A requeue is stamped with the moment that it was asked for, which for a job that was over already may be minutes
-    later, as long as the controller remembers jobs.
+    A requeue is stamped with the moment that it was asked for: before the end, where that took its time, or for a job
+    that was over already minutes after it, as long as the controller remembers jobs.
     """
     same = (before.user, before.name) == (after.user, after.name)
-    return same and before.end > 0 and -2 <= after.submit - before.end <= 600
+    return same and before.end > 0 and after.submit - before.end <= 600
 
 
 def numbered(

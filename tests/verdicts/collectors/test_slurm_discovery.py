@@ -177,6 +177,22 @@ def test_a_component_that_ended_long_before_still_counts(slurm: FakeSlurm, looks
     assert only(looks.at(T0 + 30_010)).nodes == ["cpu-1", "gpu-01"]
 
 
+def test_what_the_controller_knows_stays_when_older_submissions_are_asked_for(slurm: FakeSlurm, looks: Looks) -> None:
+    """The restart count and the whole exit code, which accounting has not."""
+    slurm.accounting = [
+        a_row("8+0", submit=T0, end=T0 + 30, State="FAILED", ExitCode="9:0", NodeList="n0"),
+        a_row("8+1", submit=T0, end=T0 + 30, State="FAILED", ExitCode="9:0", NodeList="n1"),
+    ]
+    slurm.controller = [
+        a_live(8 + part, submit=T0, end=T0 + 30, het_job_id=8, het_job_offset=part, nodes=f"n{part}", restart_cnt=3,
+               job_state="FAILED", exit_code=137 << 8)
+        for part in (0, 1)
+    ]  # fmt: skip
+    found = only(looks.at(T0 + 40))
+    assert (found.job_id, found.restart_count, found.exit_code) == ("8", 3, "137:0")
+    assert any("--jobs=8" in call for call in slurm.calls("sacct"))
+
+
 def test_the_controller_knows_the_exit_code_that_accounting_cuts(slurm: FakeSlurm, looks: Looks) -> None:
     """`exit 137`: 9:0 in accounting, 137 << 8 at the controller."""
     slurm.accounting = [a_row("4", submit=T0, end=T0 + 5, State="FAILED", ExitCode="9:0")]
