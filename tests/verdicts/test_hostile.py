@@ -84,7 +84,7 @@ def test_secrets_are_taken_out_before_anything_is_stored(sent: list[str]) -> Non
     stored = [*Observation.objects.values_list("body", "ref", "attributes"), verdict.attempt.body, verdict.body_json]
     stored += CollectorReport.objects.values_list("body", flat=True)
     assert not any(word in str(stored) for word in (secret, "s3cretpass"))
-    assert "[redacted: secret]" in verdict.body_json
+    assert "[redacted: secret " in verdict.body_json
 
 
 def test_reports_of_thousands_of_files_are_read_back(engine: list[Any], sent: list[str]) -> None:
