@@ -12,10 +12,11 @@ from itertools import pairwise
 
 import msgspec
 
-from rules.attempt import MAX_RANK, Attempt, RankPlace, natural
+from rules.attempt import Attempt, natural
 from verdicts.collectors.kubernetes_facts import SKEW, Admission, RunFact, State
 from verdicts.collectors.kubernetes_objects import JobId
 from verdicts.collectors.kubernetes_pods import PodFact, one_line, written
+from verdicts.collectors.kubernetes_ranks import place_ranks
 
 #: Attempts of a run whose pods are kept; of older ones only their number is.
 KEPT = 4
@@ -153,11 +154,13 @@ def told(state: State, now: int, *, since: int = 0, kueue_seen: bool = True) -> 
     says whether Workloads could be looked at this time.
     """
     found = []
-    for uid, run in state.runs.items():
-        if not run.seen or (run.end is not None and run.end.at < since):
+    for uid in list(state.news):
+        run = state.runs.get(uid)
+        known = spans(run) if run is not None and run.seen else []
+        if run is not None and _awaits_workload(run, known, now, kueue_seen=kueue_seen):
             continue
-        known = spans(run)
-        if _awaits_workload(run, known, now, kueue_seen=kueue_seen):
+        del state.news[uid]
+        if run is None or not run.seen or (run.end is not None and run.end.at < since):
             continue
         if _admit_missed(run):
             known = spans(run)
@@ -227,7 +230,7 @@ def _attempt(uid: str, run: RunFact, span: Span, following: Span | None) -> Atte
         partition=run.queue,
         nodes=nodes,
         ranks=ranks,
-        image=next((pod.image for pod in pods if pod.image), ""),
+        image=(pods[0].image if pods else "") or run.image,
     )
 
 
@@ -302,49 +305,6 @@ def _join(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def place_ranks(pods: list[PodFact], slots: int | None = None) -> dict[str, RankPlace]:
-    """Which rank ran on which node, where the pods say it for certain; else nothing: the logs may say it."""
-    workers = _workers(pods)
-    if slots is not None:
-        workers = [pod for pod in workers if pod.role == "worker"]
-    pods_of: dict[int, PodFact] = {}
-    for pod in workers:
-        rank = pod.index if slots is not None else node_rank(pod, workers)
-        if rank is None or rank in pods_of:
-            return {}
-        pods_of[rank] = pod
-    each = {slots if slots is not None else pod.per for pod in workers}
-    per = each.pop() if len(each) == 1 else None
-    if not per or (max(pods_of) + 1) * per > MAX_RANK:
-        return {}
-    return {
-        str(rank * per + local): RankPlace(node=pod.node)
-        for rank, pod in sorted(pods_of.items())
-        for local in range(per)
-        if pod.node
-    }
-
-
-def _workers(pods: list[PodFact]) -> list[PodFact]:
-    """The pods that train: of a TrainJob those of its "node" jobs; the newest of those that had one place."""
-    chosen = [pod for pod in pods if pod.role == "node"] or [pod for pod in pods if pod.role != "launcher"]
-    newest: dict[str, PodFact] = {}
-    for pod in sorted(chosen, key=lambda pod: (pod.created, pod.name)):
-        newest[pod.slot or pod.name] = pod
-    return list(newest.values())
-
-
-def node_rank(pod: PodFact, workers: list[PodFact]) -> int | None:
-    """The place of a pod among those that train; None where it cannot be known."""
-    if pod.rank is not None:
-        return pod.rank
-    if len({other.role for other in workers}) > 1:
-        return None
-    if all(not other.job for other in workers):
-        return pod.index if pod.index is not None or len(workers) > 1 else 0
-    return pod.job if all(other.index in (None, 0) for other in workers) else None
-
-
 def unended(state: State) -> frozenset[str]:
     """The job ids of runs that are not over."""
     return frozenset(
@@ -359,12 +319,14 @@ def forget(state: State, now: int) -> None:
     for uid, run in list(state.runs.items()):
         over = run.end.at if run.end else run.gone
         if over is None:
-            _seal(run)
+            if len(run.numbers) > KEPT:
+                _seal(run)
             continue
         since = now - max(over, run.gone or 0)
         quiet = all(pod.over() is not None for pod in run.pods.values())
         if since >= MAX_LINGER_SECONDS or (quiet and (since >= LINGER_SECONDS or run.gone is not None)):
             del state.runs[uid]
+            state.news.pop(uid, None)
             if run.gone is None:
                 state.done[uid] = run.kind
     if len(state.parents) > MAX_PARENTS:

@@ -61,6 +61,7 @@ class RunFact(Fact):
     queue: str = ""
     user: str = ""
     account: str = ""
+    image: str = ""
     kueue: bool = False
     suspended: bool = False
     end: End | None = None
@@ -87,7 +88,8 @@ class Loose(Fact):
 
 class State(Fact):
     """The cursor. `first` is when it began; `versions` has where each watch goes on; `parents` which Job belongs to
-    which run; `done` the runs that are over and told, while the server still lists them, with their kinds.
+    which run; `done` the runs that are over and told, while the server still lists them, with their kinds;
+    `news` those of which something new was seen that has yet to be told.
     """
 
     first: int = 0
@@ -98,6 +100,7 @@ class State(Fact):
     parents: dict[str, str] = {}
     loose: dict[str, Loose] = {}
     done: dict[str, str] = {}
+    news: dict[str, int] = {}
 
     def root(self, uid: str) -> str:
         """The run that an object belongs to: itself, or what made it."""
@@ -127,10 +130,12 @@ def fold_run(state: State, kind: str, run: Run, now: int, reading: Reading) -> N
         state.parents[meta.uid] = owner.uid
         if kind == "JobSet" and (root := state.runs.get(state.root(owner.uid))) is not None:
             root.laps = max(root.laps, run.status.restarts)
+            state.news[state.root(owner.uid)] = now
         return
     fact = state.runs.get(meta.uid)
     if fact is None:
         fact = state.runs[meta.uid] = _new_run(kind, meta, now)
+    state.news[meta.uid] = now
     fact.seen, fact.gone = True, None
     fact.created = seconds(meta.creation_timestamp) or fact.created
     fact.workload = owner.name if owner is not None and owner.kind == "CronJob" else meta.name
@@ -203,6 +208,7 @@ def fold_workload(state: State, workload: Run, now: int, reading: Reading) -> No
     if fact is None:
         meta = msgspec.structs.replace(workload.metadata, name=owner.name, labels=None, annotations=None)
         fact = state.runs[root] = _new_run(owner.kind, meta, now)
+    state.news[root] = now
     fact.kueue = True
     fact.queue = workload.spec.queue_name or fact.queue
     stats = workload.status.scheduling_stats
@@ -264,6 +270,7 @@ def fold_pod(state: State, pod: Pod, now: int, reading: Reading) -> None:
     run = state.runs.get(root)
     if run is not None and (run.seen or owner.kind != "Job"):
         _keep(run, meta.uid, fact)
+        state.news[root] = now
         state.loose.pop(meta.uid, None)
     elif meta.uid in state.loose or len(state.loose) < MAX_LOOSE:
         state.loose[meta.uid] = Loose(owner=owner.uid, pod=fact, since=now)
@@ -275,6 +282,7 @@ def settle(state: State, now: int) -> None:
         run = state.runs.get(state.root(loose.owner))
         if run is not None and run.seen:
             _keep(run, uid, loose.pod)
+            state.news[state.root(loose.owner)] = now
             del state.loose[uid]
         elif now - loose.since > LOOSE_SECONDS or state.root(loose.owner) in state.done:
             del state.loose[uid]
@@ -290,6 +298,9 @@ def _keep(run: RunFact, uid: str, fact: PodFact) -> None:
         for name in ("node", "started", "ended", "dying", "code", "signal", "why", "said", "image"):
             if not getattr(fact, name) and getattr(fact, name) != 0:
                 setattr(fact, name, getattr(old, name))
+    # The same image is not kept ten thousand times.
+    run.image = run.image or fact.image
+    fact.image = "" if fact.image == run.image else fact.image
     run.pods[uid] = fact
 
 
@@ -299,13 +310,15 @@ def vanish(state: State, kind: str, uid: str, now: int, *, seen: bool) -> None:
     if kind == "Pod":
         if uid in state.loose:
             state.loose[uid].pod.gone = now
-        for run in state.runs.values():
+        for root, run in state.runs.items():
             if (pod := run.pods.get(uid)) is not None and pod.gone is None:
                 pod.gone = now
+                state.news[root] = now
         return
     fact = state.runs.get(uid)
     if fact is not None and fact.gone is None:
         fact.gone, fact.deleted = now, seen
+        state.news[uid] = now
 
 
 def present(state: State, kind: str, namespace: str) -> Iterator[str]:

@@ -16,10 +16,10 @@ import msgspec
 
 from verdicts.collectors.ask import Ask, SourceError
 from verdicts.collectors.http import Refused
-from verdicts.collectors.kubernetes_attempts import node_rank
 from verdicts.collectors.kubernetes_client import Connection, Forbidden, NotThere
 from verdicts.collectors.kubernetes_objects import PODS, RUN_KINDS, ContainerStatus, JobId, Node, Pod
 from verdicts.collectors.kubernetes_pods import PodFact, one_line, pod_fact, seconds
+from verdicts.collectors.kubernetes_ranks import node_ranks
 from verdicts.collectors.sink import Sink
 
 #: Logs read at once from one API server.
@@ -155,17 +155,16 @@ def _some(names: Sequence[str]) -> str:
 
 def _logs(pods: list[tuple[Pod, PodFact]], out: Sink, wanted: frozenset[str]) -> Iterator[Log]:
     """Which logs there are to read."""
-    workers = [fact for _, fact in pods]
-    for pod, fact in pods:
-        rank = node_rank(fact, workers) if fact.per == 1 else None
+    for (pod, fact), place in zip(pods, node_ranks([fact for _, fact in pods]), strict=True):
+        rank = place if fact.per == 1 else None
         statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
         init = len(pod.status.init_container_statuses or [])
         if not statuses:
             out.partial(f"pod {fact.name} has started no container: {_waits(pod)}")
-        for place, status in enumerate(statuses):
+        for number, status in enumerate(statuses):
             if wanted and status.name not in wanted:
                 continue
-            if place < init and not _failed(status):
+            if number < init and not _failed(status):
                 continue
             yield from _runs_of(status, fact, rank, out)
 
