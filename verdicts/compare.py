@@ -124,12 +124,12 @@ def _source_changes(before: Body, after: Body) -> list[str]:
                 f"Coverage changed: {name}: {_text(wording.REPORT_STATUSES, old.get('status', ''))} before, "
                 f"{_text(wording.REPORT_STATUSES, cell.get('status', ''))} now."
             )
-        elif old.get("kept") != cell.get("kept") or old.get("delivered") != cell.get("delivered"):
-            field = "kept" if old.get("kept") != cell.get("kept") else "delivered"
-            verb = "arrived" if (cell.get(field) or 0) > (old.get(field) or 0) else "went"
-            said.append(
-                f"Evidence {verb}: {name}: {old.get(field) or 0:,} lines {field} before, {cell.get(field) or 0:,} now."
-            )
+        for field in ("delivered", "kept"):
+            had, has = old.get(field) or 0, cell.get(field) or 0
+            if had != has:
+                verb = "arrived" if has > had else "went"
+                said.append(f"Evidence {verb}: {name}: {had:,} lines {field} before, {has:,} now.")
+                break
     return said
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rules.words import Domain, ReportStatus
+from rules.words import Domain, ReportStatus, Role
 from verdicts import wording
 from verdicts.presentation import SEEN_WHOLE, Body
 
@@ -34,6 +34,16 @@ class NotBlamed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unexplained:
+    """A consequence that nothing found explains: it is no cause either."""
+
+    finding: str
+    title: str
+    lines: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gap:
     """A source that was not seen whole; `matters` says that it could have changed this verdict."""
 
@@ -58,6 +68,7 @@ class Short:
     """The four answers."""
 
     not_blamed: list[NotBlamed]
+    unexplained: list[Unexplained]
     gaps: list[Gap]
     now: list[Step]
     later: list[Step]
@@ -73,6 +84,7 @@ def in_short(body: Body) -> Short:
     """The answers out of a verdict's body."""
     return Short(
         not_blamed=_not_blamed(body),
+        unexplained=_unexplained(body),
         gaps=_gaps(body),
         now=_steps(body, "now", wording.CONTAINS),
         later=_steps(body, "later", wording.REPAIRS),
@@ -108,6 +120,22 @@ def _not_blamed(body: Body) -> list[NotBlamed]:
     return sorted(said, key=lambda group: -group.lines)
 
 
+def _unexplained(body: Body) -> list[Unexplained]:
+    """Consequences without an explanation, where no cause was found: a reader may take them for one."""
+    if body.get("attributed_domain") != Domain.UNATTRIBUTED:
+        return []
+    seen = [one for one in body.get("interesting") or () if one.get("role") in (Role.SYMPTOM, Role.TEARDOWN)]
+    return [
+        Unexplained(
+            finding=one["id"],
+            title=one.get("title") or one["rule"],
+            lines=one.get("count") or 1,
+            why=one.get("why") or "only ever a consequence",
+        )
+        for one in sorted(seen, key=lambda one: -(one.get("count") or 1))[:MOST_NAMED]
+    ]
+
+
 def _root(finding: Body, demoted: dict[str, Body]) -> Body:
     """What explains a symptom and is itself explained by nothing."""
     by: Body = finding["explained_by"]
@@ -127,8 +155,8 @@ def _kind(rules: Iterable[str]) -> str:
 def _earliest(timings: list[str]) -> str:
     """When the first of several came: "6.0 s later" of the engine's words; else its first words."""
     later = sorted((float(match[1].replace(",", "")), match[0]) for match in map(_LATER.fullmatch, timings) if match)
-    if later and len(later) == len(timings):
-        return later[0][1] if len(later) == 1 else f"the first {later[0][1]}"
+    if later:
+        return later[0][1] if len(timings) == 1 else f"the first {later[0][1]}"
     return timings[0] if timings else ""
 
 

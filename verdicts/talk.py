@@ -18,7 +18,7 @@ from verdicts.storable import storable_text
 MOST_CHARACTERS = 10_000
 #: People that one comment can name.
 MOST_MENTIONS = 20
-_MENTION = re.compile(r"(?<![\w@.+-])@([\w.@+-]{1,150})")
+_MENTION = re.compile(r"(?<![\w@.+-])@(\w[\w.@+-]{0,149})")
 
 
 class NotPermitted(PermissionError):
@@ -59,6 +59,12 @@ def add_comment(verdict_id: UUID, *, by: User, text: str) -> Comment:
 def comments_on(verdict_id: UUID) -> QuerySet[Comment]:
     """The comments on a verdict in their order."""
     return Comment.objects.filter(verdict_id=verdict_id).select_related("author").order_by("created_at", "id")
+
+
+def comments_about(attempt_id: UUID) -> QuerySet[Comment]:
+    """The comments on all verdicts of an attempt in their order: a newer verdict does not hide what was said."""
+    found = Comment.objects.filter(verdict__attempt_id=attempt_id).select_related("author", "verdict")
+    return found.only("text", "created_at", "author__username", "verdict__number").order_by("created_at", "id")
 
 
 def mentions_of(person: User, *, unseen: bool = False) -> QuerySet[Mention]:

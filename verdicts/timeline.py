@@ -62,6 +62,12 @@ class Mark:
         return stamp.micros if stamp else self.micros
 
     @property
+    def read_micros(self) -> int | None:
+        """When it was read, where that is known: the store's times are UTC."""
+        stamp = parse_stamp(self.observed) if self.observed else None
+        return stamp.micros if stamp is not None and stamp.clock == "utc" else None
+
+    @property
     def within(self) -> str:
         """By how much the time can be off, either way."""
         if self.earliest is None:
@@ -330,6 +336,8 @@ def _views(line: Timeline) -> list[tuple[str, int, int]]:
             continue
         low = min(m.earliest.earliest for m in marks if m.earliest)
         high = max(m.latest.latest for m in marks if m.latest)
+        if name == "Everything" and line.clock == "utc":
+            high = max([high, *(m.read_micros for m in marks if m.read_micros is not None)])
         pad = max((high - low) * 6 // 100, 2 * MICRO)
         if not any((low - pad, high + pad) == view[1:] for view in views):
             views.append((name, low - pad, high + pad))

@@ -43,6 +43,8 @@ def figure(line: Timeline) -> dict[str, Any] | None:
         marks = [mark for mark in drawn if mark.status == status]
         if marks:
             data += [*_bands(status, marks, rows), _marks(status, marks, rows)]
+    if line.clock == "utc" and (read := [mark for mark in drawn if mark.read_micros is not None]):
+        data.append(_reads(read, rows))
     _, low, high = line.views[0]
     return {
         "data": data,
@@ -126,6 +128,21 @@ def _marks(status: str, marks: list[Mark], rows: dict[str, int]) -> dict[str, An
         "hovertext": [_hover(mark) for mark in marks],
         "hoverinfo": "text",
         "marker": {"color": colour, "symbol": symbol, "size": 13, "line": {"width": 2, "color": colour}},
+    }
+
+
+def _reads(marks: list[Mark], rows: dict[str, int]) -> dict[str, Any]:
+    """When a collector read the line, apart from when it happened."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "Read by a collector",
+        "x": [_at(mark.read_micros or 0) for mark in marks],
+        "y": [rows[mark.lane] for mark in marks],
+        "customdata": [mark.link for mark in marks],
+        "hovertext": [words(f"read: {mark.title}") + "<br>" + words(mark.observed or "") for mark in marks],
+        "hoverinfo": "text",
+        "marker": {"color": "var(--ink-2)", "symbol": "x-thin-open", "size": 9, "line": {"width": 2}},
     }
 
 

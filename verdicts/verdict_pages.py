@@ -68,7 +68,7 @@ def _detail(
     history = list(Verdict.objects.history_of(attempt.pk).defer("body_json")[: MOST_VERSIONS + 1])
     said = list(verdict.reviews.all())
     own = next((review for review in said if review.author == request.user and not review.replaced_at), None)
-    comments = list(talk.comments_on(verdict.pk)[:MOST_COMMENTS])
+    comments = list(talk.comments_about(attempt.pk)[:MOST_COMMENTS])
     line = timeline(
         body,
         current_ruleset(),

@@ -283,11 +283,12 @@ def test_the_api_has_the_same_filters_and_pages_by_key(client_of: Callable[..., 
     assert client.get(root, {"source": "syslog"}).data["count"] == 2
     assert client.get(root, {"text": "LINE 7"}).data["results"][0]["ref"] == "applog/a.log:7"
     seen: list[str] = []
-    after: dict[str, Any] = {}
-    while batch := client.get(root, {"order": "stream", "limit": 4} | after).data["results"]:
+    after: dict[str, str] = {}
+    while batch := client.get(root, {"order": "stream", "limit": "4"} | after).data["results"]:
         seen += [line["ref"] for line in batch]
-        after = {"after": batch[-1]["id"]}
+        after = {"after": str(batch[-1]["id"])}
     assert seen == [*(f"applog/a.log:{n}" for n in range(1, 8)), "syslog/b.log:1", "syslog/b.log:2"]
     assert client.get(root, {"after": 10**17}).data["count"] == 0
-    for wrong in ({"order": "size"}, {"rank": "x"}, {"nonsense": 1}, {"after": "x"}):
+    wrong: dict[str, str]
+    for wrong in ({"order": "size"}, {"rank": "x"}, {"nonsense": "1"}, {"after": "x"}):
         assert client.get(root, wrong).status_code == 400

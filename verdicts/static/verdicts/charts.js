@@ -147,6 +147,8 @@
       box.setAttribute("aria-label", `Chart: ${(title && title.text) || "the table beside it has the same"}`);
     }
     box.hidden = false;
+    const frame = box.closest("[data-chart-frame]"); // with what makes no sense without its chart
+    if (frame) frame.hidden = false;
     draw(box);
     offer(box);
     sized.observe(box);
