@@ -45,7 +45,7 @@ def ingest_path(path: Path, *, cluster: str = "", job: str = "", by: User | None
     incident = open_incident([path], redactor=redactor)
     collected = collect(incident, conclude.current_ruleset(), redactor=redactor)
     given = msgspec.structs.replace(incident.attempt, collectors=[], cluster=incident.attempt.cluster or cluster)
-    notes = list(incident.notes)
+    notes = [redactor.redact(note) for note in incident.notes]
     if given.job_id == UNNAMED:
         given = msgspec.structs.replace(given, job_id=job or _name_of(collected))
         if not job:

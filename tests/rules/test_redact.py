@@ -1,5 +1,6 @@
 """Secrets are taken out of evidence, prose is not, and no rule reads another line than before."""
 
+import io
 import os
 import random
 import re
@@ -21,7 +22,8 @@ from rules.examples import rule_files
 from rules.extract import sightings
 from rules.incident import open_incident
 from rules.observation import Observation
-from rules.redact import Extra, Redactor, marks, redact, untagged
+from rules.print_verdict import Paint, render
+from rules.redact import PLAIN, Extra, Redactor, marks, redact, untagged
 from rules.rule import Rule, parse_rule
 from rules.ruleset import CATALOGUE
 from rules.verdict import Verdict
@@ -289,3 +291,10 @@ def test_a_secret_where_a_long_line_is_cut_is_not_kept_by_half(tmp_path: Path) -
     [observation] = collect(open_incident([tmp_path]), shipped()).observations
     assert observation.body == (begins + "[redacted: Hugging Face token] and more")[:16_384]
     assert "hf" + "_" not in observation.body
+
+
+def test_the_terminal_says_how_many_were_taken_out(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(f"RuntimeError: CUDA error: out of memory WANDB_API_KEY={TOKEN}\n")
+    lines = render(verdict_of(tmp_path, PLAIN), [], Paint(io.StringIO()))
+    assert "  Taken out of the lines: 1 secret" in lines
+    assert TOKEN not in "\n".join(lines)
