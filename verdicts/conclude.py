@@ -24,10 +24,10 @@ from rules.verdict import canonical_json
 from verdicts import limits
 from verdicts.choices import Mode, RequestState
 from verdicts.evidence import load_evidence
-from verdicts.lease import Kept, Lease, LeaseLost, take, take_next
+from verdicts.lease import Kept, Lease, LeaseLost, give_up, take, take_next
 from verdicts.models import Attempt, AttributionRequest, Verdict
 from verdicts.verdict_rows import write_verdict
-from verdicts.waking import wake
+from verdicts.waking import wake, wake_again
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +74,7 @@ def ask(
             requested_by=by,
             due_at=due,
             turn_at=due if by else due + _crowd(attempt),
+            sent_at=None if delay else Now(),
         )
     elif not delay:
         AttributionRequest.objects.filter(pk=request.pk, due_at__gt=Now()).update(due_at=Now())
@@ -95,9 +96,8 @@ def sweep() -> int:
 
     Any number of sweeps may run at once.
     """
-    unheard = AttributionRequest.objects.unheard(Now(), Now() - limits.RESEND_AFTER)
-    ids = list(unheard.values_list("pk", flat=True)[: limits.SWEEP_SIZE])
-    return wake(ids) if ids else 0
+    give_up(AttributionRequest)
+    return wake_again(AttributionRequest)
 
 
 def work() -> int:
@@ -186,11 +186,12 @@ def _finish(lease: Lease[AttributionRequest], concluded: EngineVerdict, ruleset:
     A fast answer is from what was there; what came meanwhile has asked for a slow one by itself.
     """
     attempt = Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=lease.row.attempt_id)
-    lease.locked()
     mode = Mode(lease.row.mode)
     verdict = _standing_or_new(attempt, mode, concluded, ruleset, generation)
     if attempt.generation > generation and mode is Mode.SLOW:
-        lease.release(RequestState.PENDING, due_at=Now(), tries=0, generation=generation, verdict=verdict, error="")
+        lease.release(
+            RequestState.PENDING, due_at=Now(), tries=0, generation=generation, verdict=verdict, error="", sent_at=Now()
+        )
         transaction.on_commit(lambda: wake([lease.row.pk]))
     else:
         lease.release(RequestState.DONE, generation=generation, verdict=verdict, error="")

@@ -23,7 +23,7 @@ from verdicts.lease import Kept, Lease, LeaseLost, take_next
 from verdicts.models import Attempt, Discovery
 from verdicts.redaction import clean_text
 from verdicts.storable import moment, storable, storable_text
-from verdicts.waking import wake
+from verdicts.waking import wake_again
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +40,7 @@ def ensure() -> int:
     for cluster in current_clusters().cluster:
         for discovery in cluster.discovery:
             Discovery.objects.get_or_create(cluster=cluster_row(cluster.name), name=discovery.name)
-    unheard = Discovery.objects.unheard(Now(), Now() - limits.RESEND_AFTER)
-    ids = list(unheard.values_list("pk", flat=True)[: limits.SWEEP_SIZE])
-    return wake(ids, Discovery) if ids else 0
+    return wake_again(Discovery)
 
 
 def work() -> int:

@@ -40,7 +40,7 @@ def load_evidence(attempt_id: UUID) -> Evidence:
     so makes the attribution run again.
     """
     row = models.Attempt.objects.get(pk=attempt_id)
-    observations = [given_observation(found) for found in row.observations.order_by("digest").iterator()]
+    observations = [given_observation(found) for found in row.observations.order_by("digest")]
     return Evidence(
         generation=row.generation,
         attempt=given_attempt(row),

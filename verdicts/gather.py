@@ -31,10 +31,10 @@ from verdicts.collectors.source import SourceSettings
 from verdicts.conclude import ask as ask_attribution
 from verdicts.conclude import current_ruleset
 from verdicts.evidence import given_attempt
-from verdicts.lease import Kept, Lease, LeaseLost, take_next
+from verdicts.lease import Kept, Lease, LeaseLost, give_up, take_next
 from verdicts.models import Attempt, AttributionRequest, Collection, CollectionTask
 from verdicts.redaction import current_redactor
-from verdicts.waking import wake
+from verdicts.waking import wake, wake_again
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +92,7 @@ def begin(
             source=source.source.value,
             due_at=due,
             turn_at=turn,
+            sent_at=None if delay else due,
         )
         for source in chosen
     )
@@ -152,9 +153,8 @@ def work() -> int:
 
 def sweep() -> int:
     """Wake workers for sources that nobody took, give first verdicts, and end the rounds whose time is up."""
-    unheard = CollectionTask.objects.unheard(Now(), Now() - limits.RESEND_AFTER)
-    ids = list(unheard.values_list("pk", flat=True)[: limits.SWEEP_SIZE])
-    sent = wake(ids, CollectionTask) if ids else 0
+    sent = wake_again(CollectionTask)
+    give_up(CollectionTask)
     going_on = Collection.objects.filter(finished_at__isnull=True)
     for pk in going_on.filter(fast_at__lte=Now(), fast_asked_at__isnull=True).values_list("pk", flat=True):
         _first_verdict(pk)
@@ -275,7 +275,6 @@ def _store(
 ) -> None:
     """Store what one source gave, end its row, and the round if it was the last. Raises LeaseLost."""
     attempt = _locked_attempt(lease.row.collection_id)
-    lease.locked()
     record.store_collected(attempt, observations, report)
     lease.release(
         RequestState.DONE,

@@ -34,12 +34,11 @@ from verdicts.models import (
     Batch,
     Cluster,
     CollectorReport,
-    Node,
     Observation,
     Review,
     Verdict,
-    Workload,
 )
+from verdicts.named_rows import cluster_named, nodes_named, workload_named
 from verdicts.redaction import clean_fields, clean_text, current_redactor
 from verdicts.storable import moment, storable, storable_text
 
@@ -78,7 +77,7 @@ def record_attempt(given: GivenAttempt) -> tuple[Attempt, bool]:
     """
     given = _fit(given)
     with transaction.atomic():
-        cluster = _cluster(given.cluster)
+        cluster = cluster_named(given.cluster)
         key = {
             "cluster": cluster,
             "scheduler": given.scheduler,
@@ -93,7 +92,9 @@ def record_attempt(given: GivenAttempt) -> tuple[Attempt, bool]:
         attempt = _locked(**_lookup(key))
         created = attempt.pk == fresh.pk
         if created:
-            attempt.nodes.set(_nodes(cluster, given.nodes))
+            place = Attempt.nodes.through
+            nodes = nodes_named(cluster, given.nodes)
+            place.objects.bulk_create(place(attempt_id=attempt.pk, node_id=node.pk) for node in nodes)
         else:
             _add_to(attempt, body)
     if given.collectors:
@@ -299,15 +300,8 @@ def _stored_form(given: T) -> T:
 
 def _columns(given: GivenAttempt, cluster: Cluster) -> dict[str, Any]:
     """The columns that repeat the attempt's body for filters and lists."""
-    workload = None
-    if given.workload:
-        Workload.objects.bulk_create(
-            [Workload(cluster=cluster, account=given.account, name=given.workload)],
-            ignore_conflicts=True,
-        )
-        workload = Workload.objects.get(cluster=cluster, account=given.account, name=given.workload)
     return {
-        "workload": workload,
+        "workload": workload_named(cluster, given.account, given.workload) if given.workload else None,
         "state": given.state,
         "user": given.user,
         "account": given.account,
@@ -327,20 +321,8 @@ def _add_to(attempt: Attempt, body: dict[str, Any]) -> None:
     for field, value in _columns(given, attempt.cluster).items():
         setattr(attempt, field, value)
     attempt.save()
-    attempt.nodes.set(_nodes(attempt.cluster, given.nodes))
+    attempt.nodes.set(nodes_named(attempt.cluster, given.nodes))
     _evidence_changed(attempt)
-
-
-def _cluster(name: str) -> Cluster:
-    Cluster.objects.bulk_create([Cluster(name=name)], ignore_conflicts=True)
-    return Cluster.objects.get(name=name)
-
-
-def _nodes(cluster: Cluster, names: Iterable[str]) -> list[Node]:
-    """The cluster's nodes of these names, made where they are not there; sorted, or two writers could deadlock."""
-    names = sorted(set(names))
-    Node.objects.bulk_create([Node(cluster=cluster, name=name) for name in names], ignore_conflicts=True)
-    return list(Node.objects.filter(cluster=cluster, name__in=names))
 
 
 def _lookup(key: dict[str, Any]) -> dict[str, Any]:

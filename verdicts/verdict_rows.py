@@ -8,7 +8,8 @@ import msgspec
 
 from rules.ruleset import Ruleset
 from verdicts.choices import FindingStatus
-from verdicts.models import Attempt, Finding, Node, RulesetVersion, UnrecognisedLine, Verdict
+from verdicts.models import Attempt, Finding, UnrecognisedLine, Verdict
+from verdicts.named_rows import nodes_named, ruleset_version
 from verdicts.storable import storable
 
 #: The lists of a verdict that hold findings, with the status that being in one means.
@@ -27,16 +28,6 @@ MAX_TEXT, MAX_WHOLE, MAX_COUNT = 255, 2**31 - 1, 2**63 - 1
 def write_verdict(attempt: Attempt, raw: bytes, *, number: int, ruleset: Ruleset, generation: int) -> Verdict:
     """Write a verdict as the attempt's current one. The caller holds the attempt's lock and has superseded the last."""
     body = msgspec.json.decode(raw)
-    RulesetVersion.objects.bulk_create(
-        [
-            RulesetVersion(
-                digest=ruleset.digest,
-                rules=len(ruleset.rules),
-                layers=list(ruleset.layers),
-            )
-        ],
-        ignore_conflicts=True,
-    )
     verdict = Verdict.objects.create(
         attempt=attempt,
         number=number,
@@ -54,17 +45,15 @@ def write_verdict(attempt: Attempt, raw: bytes, *, number: int, ruleset: Ruleset
         coverage=[
             {name: said for name, said in report.items() if name != "files"} for report in storable(body["coverage"])
         ],
-        ruleset=RulesetVersion.objects.get(digest=ruleset.digest),
+        ruleset=ruleset_version(ruleset),
         engine=str(body.get("engine", "")),
     )
     Finding.objects.bulk_create(list(_findings(verdict, verdict.body)))
     UnrecognisedLine.objects.bulk_create(list(_unrecognised(verdict, verdict.body)))
     names = sorted({_cut(node["name"]) for node in verdict.body.get("affected_nodes", []) if node.get("name")})
-    Node.objects.bulk_create(
-        [Node(cluster=attempt.cluster, name=name) for name in names],
-        ignore_conflicts=True,
-    )
-    verdict.nodes.set(Node.objects.filter(cluster=attempt.cluster, name__in=names))
+    place = Verdict.nodes.through
+    nodes = nodes_named(attempt.cluster, names)
+    place.objects.bulk_create(place(verdict_id=verdict.pk, node_id=node.pk) for node in nodes)
     return verdict
 
 

@@ -13,8 +13,10 @@ from django.db.models.functions import Now
 from kombu import Connection, pools
 from kombu.exceptions import OperationalError as BrokerError
 
+from verdicts import limits
 from verdicts.models import AttributionRequest, CollectionTask, Discovery
 from verdicts.models.leased import Leased
+from verdicts.owed import OwedQuerySet
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +36,9 @@ WRONG_ADDRESS = (KeyError, ValueError, ImportError)
 
 
 def wake(rows: Sequence[UUID], model: type[Leased] = AttributionRequest) -> int:
-    """Send a wake-up for each row and say how many were sent.
+    """Send a wake-up for each row and say how many were sent. The rows say already that they were.
 
-    A broker that is not reached is logged, not raised.
+    A broker that is not reached is logged, not raised, and the rows are left to the sweep.
     """
     sent: list[UUID] = []
     for retry in (True, False):
@@ -47,10 +49,21 @@ def wake(rows: Sequence[UUID], model: type[Leased] = AttributionRequest) -> int:
             # A connection of the pool may be from before a restart of the broker: the next one is new.
             pools.reset()
             if not retry:
-                log.warning("broker not reached, %d rows wait for the sweep: %s", len(rows) - len(sent), error)
-    if sent:
-        model.objects.filter(pk__in=sent).update(sent_at=Now())  # type: ignore[attr-defined]
+                unsent = list(rows[len(sent) :])
+                log.warning("broker not reached, %d rows wait for the sweep: %s", len(unsent), error)
+                model.objects.filter(pk__in=unsent).update(sent_at=None)  # type: ignore[attr-defined]
     return len(sent)
+
+
+def wake_again(model: type[Leased]) -> int:
+    """Wake workers for rows that nobody took: never sent, sent in vain, or left by a worker that died.
+
+    Any number of sweeps may do this at once.
+    """
+    rows: OwedQuerySet[Any] = model.objects  # type: ignore[attr-defined]
+    ids = list(rows.unheard(Now(), Now() - limits.RESEND_AFTER).values_list("pk", flat=True)[: limits.SWEEP_SIZE])
+    rows.filter(pk__in=ids).update(sent_at=Now())
+    return wake(ids, model) if ids else 0
 
 
 def wake_task(name: str, *, queue: str) -> bool:

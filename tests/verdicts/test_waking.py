@@ -10,6 +10,8 @@ from celery import current_app
 
 from verdicts import waking
 
+pytestmark = pytest.mark.django_db
+
 
 @pytest.fixture
 def silent() -> Iterator[int]:

@@ -1,11 +1,11 @@
 """Reading clusters: discoveries, collections and their tasks, how sources are; whose turn a request is."""
 
+import uuid
+
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import uuid
 from django.conf import settings
 from django.db import migrations, models
-
 
 # Rows from before have their turn when they were due.
 FILL = """
@@ -72,7 +72,9 @@ class Migration(migrations.Migration):
                 ("seconds", models.FloatField(blank=True, null=True)),
                 (
                     "again",
-                    models.BooleanField(default=False, help_text="It was late or could not be had: it is asked once more."),
+                    models.BooleanField(
+                        default=False, help_text="It was late or could not be had: it is asked once more."
+                    ),
                 ),
             ],
             options={

@@ -1,0 +1,49 @@
+"""Rows that are known by a name: made where they are not there, found with one question where they are."""
+
+from collections.abc import Iterable
+
+from rules.ruleset import Ruleset
+from verdicts.models import Cluster, Node, RulesetVersion, Workload
+
+
+def cluster_named(name: str) -> Cluster:
+    """A cluster, made when it is first named."""
+    found = Cluster.objects.filter(name=name).first()
+    if found is None:
+        Cluster.objects.bulk_create([Cluster(name=name)], ignore_conflicts=True)
+        found = Cluster.objects.get(name=name)
+    return found
+
+
+def workload_named(cluster: Cluster, account: str, name: str) -> Workload:
+    """A workload of an account, made when it is first named."""
+    key = {"cluster": cluster, "account": account, "name": name}
+    found = Workload.objects.filter(**key).first()
+    if found is None:
+        Workload.objects.bulk_create([Workload(**key)], ignore_conflicts=True)
+        found = Workload.objects.get(**key)
+    return found
+
+
+def nodes_named(cluster: Cluster, names: Iterable[str]) -> list[Node]:
+    """The cluster's nodes of these names; those that are made are sorted, or two writers could deadlock."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return []
+    found = list(Node.objects.filter(cluster=cluster, name__in=wanted))
+    if len(found) < len(wanted):
+        missing = set(wanted) - {node.name for node in found}
+        fresh = [Node(cluster=cluster, name=name) for name in sorted(missing)]
+        Node.objects.bulk_create(fresh, ignore_conflicts=True)
+        found = list(Node.objects.filter(cluster=cluster, name__in=wanted))
+    return found
+
+
+def ruleset_version(ruleset: Ruleset) -> RulesetVersion:
+    """The row of a ruleset, made when it is first used."""
+    found = RulesetVersion.objects.filter(digest=ruleset.digest).first()
+    if found is None:
+        fresh = RulesetVersion(digest=ruleset.digest, rules=len(ruleset.rules), layers=list(ruleset.layers))
+        RulesetVersion.objects.bulk_create([fresh], ignore_conflicts=True)
+        found = RulesetVersion.objects.get(digest=ruleset.digest)
+    return found
