@@ -7,6 +7,7 @@ A line is a sample as exporters print it, `NAME{label="value",…} 79`, or one o
 """
 
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -25,6 +26,8 @@ PASSING = frozenset(
 #: A series that ended so shortly before the window's end may only have missed a sample.
 ENDED = 120.0
 MAX_LABEL = 200
+#: Of a state's returns to one value, and of a counter's increases, so many are said at the beginning and at the end.
+KEEP_FIRST, KEEP_LAST = 8, 4
 
 
 class Kind(Enum):
@@ -45,6 +48,72 @@ class Line:
     text: str
 
 
+@dataclass
+class Steps:
+    """Series as they were at every step, reduced to where they began, changed and ended."""
+
+    _values: dict[tuple[tuple[str, str], ...], str] = field(default_factory=dict)
+
+    def start(self, series: Series) -> None:
+        """Take a series as it was before the first step."""
+        for _, value in series.points:
+            self._values[tuple(sorted(series.metric.items()))] = value
+
+    def changes(self, found: Iterable[Series], first: float, last: float, step: float) -> Iterator[Series]:
+        """What changed from `first` to `last`; called for one range of steps after the other."""
+        there = set()
+        for series in found:
+            key = tuple(sorted(series.metric.items()))
+            there.add(key)
+            before, reached = self._values.pop(key, None), first - step
+            changed, gone = [], []
+            for at, value in series.points:
+                if at - reached > 1.5 * step:
+                    if before is not None:
+                        gone.append((reached + step, before))
+                    before = None
+                if value != before:
+                    changed.append((at, value))
+                before, reached = value, at
+            if before is not None and last - reached > 0.5 * step:
+                gone.append((reached + step, before))
+            elif before is not None:
+                self._values[key] = before
+            if changed:
+                yield Series(series.metric, None, changed)
+            if gone:
+                yield Series(series.metric | {GONE: "1"}, None, gone)
+        for key in self._values.keys() - there:
+            yield Series(dict(key) | {GONE: "1"}, None, [(first, self._values.pop(key))])
+
+
+@dataclass(slots=True)
+class _Said:
+    """Moments and numbers, of many the first and the last. `old` is whether the first is from before the window."""
+
+    old: bool = False
+    first: list[tuple[float, float]] = field(default_factory=list)
+    last: deque[tuple[float, float]] = field(default_factory=deque)
+    between: tuple[float, float] | None = None
+
+    def add(self, at: float, number: float) -> None:
+        """One more."""
+        if len(self.first) < KEEP_FIRST:
+            self.first.append((at, number))
+            return
+        self.last.append((at, number))
+        if len(self.last) > KEEP_LAST:
+            when, much = self.last.popleft()
+            self.between = (when, much + (self.between[1] if self.between else 0))
+
+    def all(self, *, summed: bool) -> Iterator[tuple[float, float]]:
+        """What is kept; increases between the first and the last are said as their sum, at the time of their last."""
+        yield from self.first
+        if summed and self.between:
+            yield self.between
+        yield from self.last
+
+
 @dataclass(slots=True)
 class _Thing:
     """What one metric says of one thing, over all series that speak of it."""
@@ -54,6 +123,8 @@ class _Thing:
     live: dict[tuple[tuple[str, str], ...], float] = field(default_factory=dict)
     value: float | None = None
     gone: float | None = None
+    #: What is to be said: by the value that it came to, and under None by how much it grew.
+    said: dict[float | None, _Said] = field(default_factory=dict)
 
 
 @dataclass
@@ -66,6 +137,7 @@ class Changes:
     ignored: frozenset[str] = PASSING
     _points: list[tuple[float, bool, str, str, tuple[tuple[str, str], ...], float]] = field(default_factory=list)
     _things: dict[tuple[str, str, tuple[tuple[str, str], ...]], _Thing] = field(default_factory=dict)
+    _of_series: dict[tuple[str, str, tuple[tuple[str, str], ...]], _Thing] = field(default_factory=dict)
 
     def add(self, series: Series, node: str, *, since_before: bool = False) -> int:
         """Take the points of a series; how many there were. Values that are no numbers are passed over."""
@@ -84,7 +156,7 @@ class Changes:
         return taken
 
     def lines(self) -> Iterator[Line]:
-        """The lines, by time."""
+        """The lines, those of one thing by time."""
         self._points.sort()
         for at, gone, name, node, key, value in self._points:
             thing = self._thing(name, node, key)
@@ -96,16 +168,30 @@ class Changes:
             thing.live[key] = value
             # Two scrapers see a counter a moment apart: the one that is behind has not gone back.
             current = max(thing.live.values()) if thing.kind is Kind.COUNTER else value
-            if (text := _change(thing, name, current)) is not None:
-                yield Line(node, _nanos(at), text)
-            thing.value, thing.gone = current, None
+            before, thing.value, thing.gone = thing.value, current, None
+            if thing.kind is Kind.COUNTER and before is not None:
+                if current > before:  # else it started again from nothing
+                    thing.said.setdefault(None, _Said()).add(at, current - before)
+            elif before is None or (current != before and thing.kind is not Kind.CONDITION):
+                thing.said.setdefault(current, _Said(old=before is None and thing.kind is Kind.EVENT)).add(at, current)
+        for (name, node, _), thing in self._things.items():
+            sample = f"{name}{_labels(thing.labels)}"
+            for value, said in thing.said.items():
+                text = f"increase({sample})" if value is None else sample
+                for at, number in said.all(summed=value is None):
+                    old, said.old = said.old, False
+                    yield Line(node, _nanos(at), f"{f'before({text})' if old else text} {_written(number)}")
 
     def _thing(self, name: str, node: str, key: tuple[tuple[str, str], ...]) -> _Thing:
-        kept = {k: v for k, v in key if k not in self.ignored or (k == "job" and name == "up")}
-        identity = (name, node, tuple(sorted(kept.items())))
-        thing = self._things.get(identity)
+        thing = self._of_series.get((name, node, key))
         if thing is None:
-            thing = self._things[identity] = _Thing(self.kinds[name], kept | ({"Hostname": node} if node else {}))
+            kept = {k: v for k, v in key if k not in self.ignored or (k == "job" and name == "up")}
+            identity = (name, node, tuple(sorted(kept.items())))
+            thing = self._things.get(identity)
+            if thing is None:
+                thing = _Thing(self.kinds[name], kept | ({"Hostname": node} if node else {}))
+                self._things[identity] = thing
+            self._of_series[name, node, key] = thing
         return thing
 
     def silent(self) -> Iterator[Line]:
@@ -125,26 +211,6 @@ class Changes:
             if not gpu:
                 whole.add(node)
             yield Line(node, _nanos(last), f"silent{_labels(dict(gpu) | {'Hostname': node})} 1")
-
-
-def _change(thing: _Thing, name: str, value: float) -> str | None:
-    """What a value says after the one before it; None where it says nothing."""
-    sample = f"{name}{_labels(thing.labels)}"
-    before = thing.value
-    if thing.kind is Kind.CONDITION:
-        return f"{sample} {_written(value)}" if before is None else None
-    if before is None:
-        if thing.kind is Kind.EVENT:
-            return f"before({sample}) {_written(value)}"
-        return f"{sample} {_written(value)}"
-    if value == before:
-        return None
-    if thing.kind is not Kind.COUNTER:
-        return f"{sample} {_written(value)}"
-    if value < before:
-        return None  # it started again from nothing
-    # Grown in a pause of the samples, it stands at the pause's end: too late a time accuses nobody.
-    return f"increase({sample}) {_written(value - before)}"
 
 
 def _labels(labels: dict[str, str]) -> str:

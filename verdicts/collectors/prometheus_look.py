@@ -9,7 +9,7 @@ from verdicts.collectors.ask import SourceError, Unreachable
 from verdicts.collectors.http import Refused, TooLong
 from verdicts.collectors.labels import Nodes, go_regex, quoted, some
 from verdicts.collectors.prometheus_api import MAX_POINTS, Api, Series
-from verdicts.collectors.prometheus_changes import ENDED, GONE, NAME, Changes, Kind, by_node
+from verdicts.collectors.prometheus_changes import ENDED, NAME, Changes, Kind, Steps, by_node
 from verdicts.collectors.prometheus_queries import Watched
 from verdicts.collectors.sink import Sink
 
@@ -17,6 +17,8 @@ from verdicts.collectors.sink import Sink
 CHUNK = 100
 #: The end of an attempt is looked at closely, what lies before it at coarser steps.
 CLOSELY, COARSE = 7200, 60
+#: A series counts as there for so many seconds after its last sample.
+LOOKBACK = 300
 
 
 def pattern(nodes: Sequence[str]) -> str:
@@ -27,7 +29,7 @@ def pattern(nodes: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Grid:
-    """The moments that are looked at: `coarse` steps up to `turn`, then `step`s up to `end`."""
+    """The moments that are looked at: `coarse` steps up to `turn`, then every `step` up to `end`."""
 
     begin: int
     turn: int
@@ -70,8 +72,10 @@ class Look:
     def take(self) -> None:
         """Ask for everything and give the lines to the sink. Raises SourceError; what was obtained is kept."""
         if self.job:
-            self._part("", (), [])
+            self._part("", (), self._first("", (), self.grid.begin))
             return
+        if not self.nodes.names:
+            self.out.note("the attempt names no nodes to ask for")
         missing = dict.fromkeys(self.nodes.names)
         for at in (self.grid.begin, self.grid.end):
             for label in self.labels:
@@ -94,9 +98,9 @@ class Look:
 
     def _first(self, label: str, nodes: Sequence[str], at: float) -> list[tuple[str, Series]]:
         """The series of some nodes as they were at a moment, each with its node."""
-        selector = self._who(label, nodes)
-        found = self.api.instant(self._named(selector, names=self.watched.names or ("up",)), at)
-        return [(node, series) for series in found if (node := self._node(series.metric, label)) in nodes]
+        found = self.api.instant(self._selector(self._who(label, nodes), self.watched.names or ("up",)), at)
+        each = [(self._node(series.metric, label), series) for series in found]
+        return [(node, series) for node, series in each if node in nodes or not nodes]
 
     def _part(self, label: str, nodes: tuple[str, ...], first: list[tuple[str, Series]]) -> None:
         """What happened on some nodes. Too much for one answer is asked for in halves."""
@@ -104,7 +108,7 @@ class Look:
         for node, series in first:
             changes.add(series, node, since_before=True)
         try:
-            for series in self._changed(self._who(label, nodes)):
+            for series in self._changed(label, nodes, first):
                 changes.add(series, self._node(series.metric, label))
             for series in self._holding(self._who(label, nodes)):
                 changes.add(series, self._node(series.metric, label))
@@ -138,17 +142,44 @@ class Look:
         self.out.partial("the store has no samples of the attempt's end: it lags, or nothing is scraped any more")
         return False
 
-    def _changed(self, who: str) -> Iterator[Series]:
-        """Every point where a value differs from that of the step before, where a series begins and where one ended."""
+    def _changed(self, label: str, nodes: Sequence[str], first: list[tuple[str, Series]]) -> Iterator[Series]:
+        """Every point where a series begins, changes or ends.
+
+        The store says which series moved at all; of these, and only these, the values are read. The events come
+        first, the states last: some of those change with every sample and may use up what is left of the budget.
+        """
         if not self.watched.names:
             return
-        for start, end, step in self.grid.ranges():
-            now, before = self._named(who), self._named(who, offset=f" offset {step}s")
-            query = (
-                f"({now} != {before}) or ({now} unless {before})"
-                f' or label_replace({before} unless {now}, "{GONE}", "1", "", "")'
-            )
-            yield from self.api.between(query, start, end, step)
+        moved = self._moved(self._who(label, nodes))
+        kinds = self._kinds()
+        for kind in (Kind.EVENT, Kind.COUNTER, Kind.STATE):
+            its = [series.metric for series in moved if kinds.get(series.metric.get(NAME, "")) is kind]
+            if not its:
+                continue
+            names = sorted({metric[NAME] for metric in its})
+            where = sorted({self._node(metric, label) for metric in its} & set(nodes))
+            selector = self._selector(self._who(label, where or nodes), names)
+            steps = Steps()
+            for node, series in first:
+                if series.metric.get("__name__") in names and (node in where or not where):
+                    steps.start(series)
+            for start, end, step in self.grid.ranges():
+                yield from steps.changes(self.api.between(selector, start, end, step), start, end, step)
+
+    def _moved(self, who: str) -> list[Series]:
+        """The series that began, ended or changed in the window, each with its name in a label."""
+        span = self.grid.end - self.grid.begin
+        every = self._selector(who, self.watched.names)
+        ever, then, now = (
+            _with_name(text) for text in (f"last_over_time({every}[{span}s])", f"{every} offset {span}s", every)
+        )
+        # What changed just at the beginning differs from a sample before it.
+        changed = (
+            f'label_replace(changes({self._selector(who, [name])}[{span + LOOKBACK}s]) > 0, "{NAME}", "{name}", "", "")'
+            for name in self.watched.names
+        )
+        query = " or ".join((f"({ever} unless {then})", f"({then} unless {now})", *changed))
+        return self.api.instant(query, self.grid.end)
 
     def _holding(self, who: str) -> Iterator[Series]:
         """The conditions that held, at coarse steps. One that the store cannot evaluate does not stop the others."""
@@ -170,11 +201,9 @@ class Look:
                 except Refused as refused:
                     self.out.partial(f"condition {name}: {refused}")
 
-    def _named(self, who: str, *, names: Sequence[str] = (), offset: str = "") -> str:
-        """The metrics by name, their name in a label too: comparing two series looks at labels only."""
-        pattern = "|".join(names or self.watched.names)
-        inside = ",".join(filter(None, (f'__name__=~"{pattern}"', who, self.watched.matchers)))
-        return f'label_replace({{{inside}}}{offset}, "{NAME}", "$1", "__name__", "(.+)")'
+    def _selector(self, who: str, names: Sequence[str]) -> str:
+        inside = ",".join(filter(None, (f'__name__=~"{"|".join(names)}"', who, self.watched.matchers)))
+        return f"{{{inside}}}"
 
     def _who(self, label: str, nodes: Sequence[str]) -> str:
         """The matchers for some nodes, or for the job."""
@@ -190,6 +219,11 @@ class Look:
         kinds |= dict.fromkeys(self.watched.states, Kind.STATE)
         kinds |= dict.fromkeys(self.watched.events, Kind.EVENT)
         return kinds | dict.fromkeys(self.watched.counters, Kind.COUNTER)
+
+
+def _with_name(query: str) -> str:
+    """Series with their metric's name in a label too: sets of series are compared by their labels only."""
+    return f'label_replace({query}, "{NAME}", "$1", "__name__", "(.+)")'
 
 
 def _too_much(error: SourceError) -> bool:

@@ -45,7 +45,7 @@ def told(*given: Series, first: Sequence[Series] = (), node: str = "gpu-017") ->
         changes.add(one, node, since_before=True)
     for one in given:
         changes.add(one, node)
-    lines = [*changes.lines(), *changes.silent()]
+    lines = sorted(changes.lines(), key=lambda line: line.at) + list(changes.silent())
     return [f"{line.at // 10**9 - BEGIN} {line.text}" for line in lines]
 
 
@@ -97,6 +97,17 @@ class TestWhatIsSaid:
 
     def test_a_state_that_never_moves_is_one_line(self) -> None:
         assert told(first=[series(REMAP, (0, 1))]) == [f"0 {REMAP}{WHERE} 1"]
+
+    def test_a_state_that_flaps_is_said_a_few_times_and_a_rare_value_is_not_lost(self) -> None:
+        points = [(15 * n, 64 if n == 100 else n % 2 * 4) for n in range(200)]
+        lines = told(series(REMAP, *points))
+        assert sum(line.endswith("} 4") for line in lines) == sum(line.endswith("} 0") for line in lines) == 12
+        assert f"1500 {REMAP}{WHERE} 64" in lines and lines[-1].startswith("2985 ")
+
+    def test_a_counter_that_grows_all_the_time_loses_nothing_of_its_sum(self) -> None:
+        lines = told(series(ECC, *((15 * n, 3 * n) for n in range(100))))
+        assert sum(int(line.split()[-1]) for line in lines[1:]) == 3 * 99
+        assert len(lines) == 14 and lines[-1].startswith("1485 increase(")
 
     def test_a_condition_is_said_once_when_it_first_held(self) -> None:
         assert told(series("full", (300, 0.02), (360, 0.01), (900, 0))) == [f"300 full{WHERE} 0.02"]
@@ -181,16 +192,26 @@ def answer(result: list[dict[str, Any]], **more: Any) -> Response:
 
 
 def sample(node: str, value: object = 0, name: str = XID) -> dict[str, Any]:
-    metric = {"__name__": name, "inquest_metric": name, "gpu": "3", "UUID": "GPU-aa11", "instance": f"{node}:9400"}
+    metric = {"__name__": name, "gpu": "3", "UUID": "GPU-aa11", "instance": f"{node}:9400"}
     return {"metric": metric, "value": [BEGIN, str(value)]}
 
 
 def moved(node: str, *points: tuple[int, object], name: str = XID) -> dict[str, Any]:
-    return {"metric": sample(node, name=name)["metric"], "values": [[BEGIN + t, str(v)] for t, v in points]}
+    """A series at every step: 0, or what the last of the points says; None is no sample."""
+    values, now, left = [], "0", list(points)
+    for at in range(15, END - BEGIN + 1, 15):
+        while left and left[0][0] <= at:
+            now = left.pop(0)[1]
+        if now is not None:
+            values.append([BEGIN + at, str(now)])
+    return {"metric": sample(node, name=name)["metric"], "values": values}
 
 
 def serve(httpserver: HTTPServer, reply: Callable[[str, Request], Response]) -> list[str]:
-    """Answer every query by what `reply` makes of its kind: first, changes, holding or fresh. The queries asked."""
+    """Answer every query by what `reply` makes of its kind: first, changes, holding or fresh. The queries asked.
+
+    What moved at all is what `changes` has.
+    """
     asked: list[str] = []
 
     def handler(request: Request) -> Response:
@@ -198,13 +219,23 @@ def serve(httpserver: HTTPServer, reply: Callable[[str, Request], Response]) -> 
         asked.append(query)
         if query == "max(timestamp(up))":
             return reply("fresh", request)
+        if " unless " in query:
+            given = reply("changes", request)
+            if given.status_code != 200:
+                return given
+            return answer([as_moved(one) for one in json.loads(given.data)["data"]["result"]])
         if request.path.endswith("query"):
             return reply("first", request)
-        return reply("changes" if " unless " in query else "holding", request)
+        return reply("changes" if query.startswith("{") else "holding", request)
 
     httpserver.expect_request("/api/v1/query").respond_with_handler(handler)
     httpserver.expect_request("/api/v1/query_range").respond_with_handler(handler)
     return asked
+
+
+def as_moved(series: dict[str, Any]) -> dict[str, Any]:
+    labels = {name: value for name, value in series["metric"].items() if name != "__name__"}
+    return {"metric": labels | {"inquest_metric": series["metric"]["__name__"]}, "value": [END, "1"]}
 
 
 def collect(
@@ -248,7 +279,7 @@ def test_labels_are_tried_until_every_node_is_found(httpserver: HTTPServer) -> N
     asked = serve(httpserver, reply)
     _, report = collect(httpserver, ("gpu-017", "gpu-018"))
     assert (report.status, report.read) == (ReportStatus.OK, 2)
-    (second,) = [query for query in asked if query.startswith("label_replace") and "Hostname=~" in query]
+    (second,) = [query for query in asked if query.startswith("{") and "Hostname=~" in query]
     assert "gpu-018" in second and "gpu-017" not in second
 
 
@@ -361,27 +392,29 @@ def test_what_came_before_a_later_query_failed_is_kept(httpserver: HTTPServer) -
     assert lines == [f"gpu-017 {ECC}{WHERE} 3"]
 
 
-def test_a_flood_ends_with_the_budget_and_keeps_what_came(httpserver: HTTPServer) -> None:
-    def reply(kind: str, _: Request) -> Response:
-        if kind == "changes":
-            return answer([moved("gpu-017", *((t, t % 2) for t in range(90_000)))])
-        return answer([sample("gpu-017", 3, name=ECC)] if kind == "first" else [])
+def test_a_flood_of_states_ends_with_the_budget_and_the_events_were_first(httpserver: HTTPServer) -> None:
+    def reply(kind: str, request: Request) -> Response:
+        if kind != "changes":
+            return answer([sample("gpu-017"), sample("gpu-017", name=REMAP)] if kind == "first" else [])
+        query = request.form["query"]
+        event, states = [moved("gpu-017", (600, 79))], [moved("gpu-017", (900, 1), name=REMAP)] * 400
+        return answer([*event, states[0]] if " unless " in query else event if XID in query else states)
 
     serve(httpserver, reply)
     lines, report = collect(httpserver)
     assert report.status is ReportStatus.PARTIAL and "more than 1 MiB" in report.reason
-    assert lines == [f"gpu-017 {ECC}{WHERE} 3"]
+    assert lines == [f"gpu-017 {XID}{WHERE} 79"]
 
 
 def test_histograms_are_passed_over(httpserver: HTTPServer) -> None:
-    histogram = {"metric": sample("gpu-017")["metric"], "histograms": [[BEGIN, {"count": "1", "sum": "2"}]]}
+    histogram = {"metric": sample("gpu-017", name=ECC)["metric"], "histograms": [[BEGIN, {"count": "1", "sum": "2"}]]}
     serve(httpserver, lambda kind, _: answer([sample("gpu-017")] if kind == "first" else [histogram]))
     _, report = collect(httpserver)
     assert (report.status, report.read) == (ReportStatus.OK, 1)
 
 
 def test_silence_at_the_end_is_not_believed_of_a_store_that_lags(httpserver: HTTPServer) -> None:
-    gone = moved("gpu-017", (600, 0)) | {"metric": sample("gpu-017")["metric"] | {"inquest_gone": "1"}}
+    gone = moved("gpu-017", (600, None))
     old = {"metric": {}, "value": [END, str(END - 900)]}
     replies = {"first": [sample("gpu-017")], "changes": [gone], "fresh": [old]}
     serve(httpserver, lambda kind, _: answer(replies.get(kind, [])))
@@ -393,8 +426,8 @@ def test_silence_at_the_end_is_not_believed_of_a_store_that_lags(httpserver: HTT
 def test_a_job_label_finds_the_series_of_the_job(httpserver: HTTPServer) -> None:
     asked = serve(httpserver, lambda kind, _: answer([moved("gpu-017", (600, 79))] if kind == "changes" else []))
     lines, _ = collect(httpserver, job_label="hpc_job", matchers='cluster="a"')
-    assert lines == []  # it is not known what the Xid was before
-    assert len(asked) == 1 and 'hpc_job="123_4",cluster="a"' in asked[0]
+    assert lines == [f"gpu-017 {XID}{WHERE} 79"]
+    assert len(asked) == 3 and all('hpc_job="123_4",cluster="a"' in query for query in asked)
 
 
 def test_the_sites_own_names_take_the_place_of_defaults(httpserver: HTTPServer) -> None:
