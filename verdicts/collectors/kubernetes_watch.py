@@ -169,8 +169,8 @@ def look(
     with ThreadPoolExecutor(max_workers=min(THREADS, len(targets)), thread_name_prefix="kubernetes") as pool:
         list(pool.map(lambda target: target.look(connection, selector), targets))
     _require_some(targets)
-    barred = {t.resource.kind for t in targets if isinstance(t.error, Forbidden | NotThere)}
-    kinds = frozenset(t.resource.kind for t in targets) - barred
+    # A kind that may be seen in one of the namespaces is one that runs are made of.
+    kinds = frozenset(t.resource.kind for t in targets if not isinstance(t.error, Forbidden | NotThere))
     reading = Reading(kinds=kinds, user_label=reading.user_label, account_label=reading.account_label)
     for target in sorted(targets, key=lambda t: (t.resource is PODS, t.resource is WORKLOADS)):
         _fold(state, target, now, reading)

@@ -106,7 +106,7 @@ class Cluster:
             return _status(404, "the server could not find the requested resource")
         plural, namespace = found["plural"], found["ns"] or ""
         right = "pods/log" if found["log"] else plural
-        if right in self.forbidden:
+        if right in self.forbidden or f"{namespace}/{right}" in self.forbidden:
             verb = "watch" if "watch" in params else "list"
             return _status(403, f'{right} is forbidden: User "inquest" cannot {verb} resource "{right}"', "Forbidden")
         if right in self.hang:

@@ -385,6 +385,30 @@ def test_each_restart_of_a_jobset_is_an_attempt(k8s: Looker) -> None:
     assert second.job_id.startswith("ml/jobset/js@")
 
 
+def test_a_jobset_in_a_queue_counts_its_restarts_and_its_evictions(k8s: Looker) -> None:
+    ref = ("JobSet", "js", uid("js", 0))
+    k8s.cluster.put("jobsets", a_run("JobSet", "js", labels=QUEUED))
+    k8s.cluster.put("workloads", a_workload(ref, admitted=5))
+    laps = [(0, 6, "gpu-0"), (1, 100, "gpu-1"), (1, 300, "gpu-2")]
+    for number, (lap, created, node) in enumerate(laps):
+        k8s.cluster.put("jobsets", a_run("JobSet", "js", labels=QUEUED, restarts=lap))
+        if number == 2:
+            why = "Preempted to accommodate another"
+            evicted = a_workload(ref, not_admitted=201, evicted=(200, "Preempted", why))
+            k8s.cluster.put("workloads", evicted)
+            k8s.look(now=210)
+            k8s.cluster.put("workloads", a_workload(ref, admitted=299, before=(299, why), evictions={"Preempted": 1}))
+        made, pod = a_jobset_pod(lap, 0, created, node=node)
+        if number:
+            k8s.cluster.remove("pods", f"js-workers-0-0-{laps[number - 1][0]}aaaa")
+        k8s.cluster.put("jobs", made)
+        k8s.cluster.put("pods", pod)
+        k8s.look(now=created + 5)
+        k8s.look(now=created + 6)
+    told = [(a.nodes, a.state, a.restart_count) for a in k8s.attempts()]
+    assert told == [(["gpu-0"], "Failed", 0), (["gpu-1"], "Preempted", 1), (["gpu-2"], "Running", 2)]
+
+
 def test_the_jobset_of_a_trainjob_is_the_trainjobs(k8s: Looker) -> None:
     k8s.cluster.put("trainjobs", a_run("TrainJob", "tj"))
     k8s.cluster.put("jobsets", a_run("JobSet", "tj", 1, owner=("TrainJob", "tj", uid("tj", 0))))
@@ -633,6 +657,16 @@ def test_only_the_named_namespaces_are_looked_into(k8s: Looker) -> None:
     k8s.cluster.put("jobs", other)
     k8s.look()
     assert [attempt.workload for attempt in k8s.attempts()] == ["train"]
+
+
+def test_a_namespace_that_may_not_be_seen_does_not_hide_another(k8s: Looker) -> None:
+    k8s.settings = {"namespaces": ("closed", "ml")}
+    k8s.cluster.forbidden |= {"closed/jobs", "closed/pods"}
+    k8s.cluster.put("jobs", a_job())
+    k8s.cluster.put("pods", a_pod("train-abcde", owner=job_ref()))
+    k8s.look()
+    assert k8s.one().nodes == ["gpu-1"]
+    assert k8s.last is not None and [note[:16] for note in k8s.last.notes] == ["pods in closed: ", "jobs in closed: "]
 
 
 def test_a_selector_is_sent_for_all_but_workloads(k8s: Looker) -> None:

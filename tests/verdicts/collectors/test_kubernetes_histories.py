@@ -19,9 +19,10 @@ from rules.attempt import Attempt
 from tests.verdicts.collectors.kube import _PATH, Cluster, _selected
 from tests.verdicts.collectors.kube_objects import a_job, a_pod, a_workload, at, job_ref, uid
 from verdicts.collectors.ask import SourceError, Unreachable
-from verdicts.collectors.kubernetes_attempts import forget, told, unended
+from verdicts.collectors.kubernetes_attempts import forget, spans, told, unended
 from verdicts.collectors.kubernetes_client import Expired, Page
-from verdicts.collectors.kubernetes_facts import Reading, State
+from verdicts.collectors.kubernetes_facts import Reading, State, fold_pod, fold_run
+from verdicts.collectors.kubernetes_objects import Pod, Run
 from verdicts.collectors.kubernetes_watch import look
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "team-a"}
@@ -288,3 +289,31 @@ def test_how_often_is_looked_and_what_fails_changes_nothing_in_the_end(actions: 
     often = play(actions)
     wanted = {(tuple(a.nodes), a.start, a.end, a.state, a.restart_count) for a in once.told.values()}
     assert {(tuple(a.nodes), a.start, a.end, a.state, a.restart_count) for a in often.told.values()} == wanted
+
+
+PLACES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 60), st.booleans(), st.booleans()), max_size=12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PLACES, st.randoms(use_true_random=False))
+def test_the_order_in_which_pods_are_seen_changes_nothing(
+    places: list[tuple[int, int, bool, bool]], random: Any
+) -> None:
+    pods = []
+    for number, (index, created, failed, indexed) in enumerate(places):
+        end: dict[str, Any] = {"phase": "Failed", "code": 1, "ended": created + 5} if failed else {}
+        name = f"train-{number:05d}"
+        where = {"index": index} if indexed else {}
+        pods.append(a_pod(name, created, of=uid(name), owner=job_ref(), node=f"n{number}", **where, **end).to_dict())
+    shuffled = list(pods)
+    random.shuffle(shuffled)
+    assert _spans(pods) == _spans(shuffled)
+
+
+def _spans(pods: list[dict[str, Any]]) -> list[tuple[str, int, int | None, list[str]]]:
+    state = State()
+    fold_run(state, "Job", msgspec.convert(a_job().to_dict(), Run), 100, Reading())
+    for pod in pods:
+        fold_pod(state, msgspec.convert(pod, Pod), 100, Reading())
+    (run,) = state.runs.values()
+    return [(span.key, span.start, span.end, [pod.name for pod in span.pods()]) for span in spans(run)]
