@@ -17,6 +17,7 @@ import httpx2
 import pytest
 
 from rules.attempt import Attempt
+from rules.engine import attribute
 from rules.ruleset import load_ruleset
 from rules.words import ReportStatus, Source
 from verdicts.collectors.ask import Ask, Budget
@@ -255,6 +256,15 @@ def test_gpu_metrics_tell_events_of_the_attempt_from_what_was_before(store: str)
     assert len(said(lines, "gpu-018", "+0 before(DCGM_FI_DEV_XID_ERRORS", ") 31")) == 2
     where = '{UUID="GPU-0180",device="nvidia0",gpu="0",Hostname="gpu-018"}'
     assert said(lines, "increase(") == [f"gpu-018 +2400 increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{where}) 2"]
+
+
+def test_gpu_metrics_alone_lead_to_the_gpu_and_not_to_the_old_xids(store: str) -> None:
+    _, observations, report = look(store, Source.GPU_EVENTS)
+    start, end = (datetime.fromtimestamp(at, UTC).isoformat() for at in (START, START + 3600))
+    attempt = Attempt(job_id="1", state="FAILED", nodes=list(NODES), start=start, end=end)
+    verdict = attribute(attempt, observations, [report], load_ruleset())
+    assert [(one.rule, one.nodes) for one in verdict.causes] == [("gpu.off-the-bus", ["gpu-017"])]
+    assert {"gpu.xid-before", "host.metrics-stopped"} <= {one.rule for one in verdict.interesting}
 
 
 def test_node_metrics_say_kills_full_memory_and_who_fell_silent(store: str) -> None:

@@ -18,6 +18,7 @@ from werkzeug import Request, Response
 from rules.attempt import Attempt, CollectorReport
 from rules.ruleset import load_ruleset
 from rules.words import ReportStatus, Source
+from tests.verdicts.collectors.raw_server import raw_server
 from verdicts.collectors.ask import Ask, Budget, SourceError
 from verdicts.collectors.labels import quoted
 from verdicts.collectors.prometheus import Prometheus
@@ -404,6 +405,20 @@ def test_a_flood_of_states_ends_with_the_budget_and_the_events_were_first(httpse
     lines, report = collect(httpserver)
     assert report.status is ReportStatus.PARTIAL and "more than 1 MiB" in report.reason
     assert lines == [f"gpu-017 {XID}{WHERE} 79"]
+
+
+def test_a_server_that_hangs_ends_with_the_budget() -> None:
+    catalogue()
+    with raw_server(lambda _, __: raw.over.wait(20)) as raw:
+        ruleset = catalogue()
+        budget = Budget.of(seconds=0.3, megabytes=1)
+        begin, end = (datetime.fromtimestamp(at, UTC) for at in (BEGIN, END))
+        ask = Ask("a", Attempt(job_id="1"), begin, end, ("gpu-017",), budget, ruleset)
+        sink = Sink(collector="dcgm", source=Source.GPU_EVENTS, ruleset=ruleset)
+        with pytest.raises(SourceError) as raised:
+            Prometheus(name="dcgm", source=Source.GPU_EVENTS, server=raw.server()).collect(ask, sink)
+        _, report = sink.close(raised.value)
+    assert report.status is ReportStatus.ERROR and "no answer within" in report.reason
 
 
 def test_histograms_are_passed_over(httpserver: HTTPServer) -> None:
