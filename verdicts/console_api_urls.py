@@ -2,9 +2,13 @@
 
 from django.urls import path
 
-from verdicts import preferences_pages, upload_api
+from verdicts import fleet_api, preferences_pages, upload_api
 
 urlpatterns = [
+    path("fleet/nodes", fleet_api.Nodes.as_view(), name="api-fleet-nodes"),
+    path("fleet/nodes/<uuid:node_id>", fleet_api.NodeDetail.as_view(), name="api-fleet-node"),
+    path("fleet/elements", fleet_api.Elements.as_view(), name="api-fleet-elements"),
+    path("fleet/comparison", fleet_api.Comparison.as_view(), name="api-fleet-comparison"),
     path("incidents", upload_api.Incidents.as_view(), name="api-incidents"),
     path("me", preferences_pages.Me.as_view(), name="api-me"),
 ]

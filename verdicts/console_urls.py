@@ -1,10 +1,16 @@
-"""The addresses of what stands around verdicts and rules: first steps and uploads."""
+"""The addresses of what stands around verdicts and rules: the fleet, uploads, settings."""
 
 from django.urls import path
 
-from verdicts import preferences_pages, upload_pages
+from verdicts import fleet_pages, preferences_pages, upload_pages
 
 urlpatterns = [
+    path("fleet/", fleet_pages.nodes, name="fleet"),
+    path("fleet/nodes/<uuid:node_id>/", fleet_pages.node, name="node"),
+    path("fleet/nodes/<uuid:node_id>/gpu/", fleet_pages.gpu, name="gpu"),
+    path("fleet/elements/", fleet_pages.topology, name="topology"),
+    path("fleet/elements/<str:kind>/<path:element>/", fleet_pages.element, name="element"),
+    path("fleet/comparison/", fleet_pages.comparison, name="comparison"),
     path("start/", upload_pages.start, name="first-steps"),
     path("start/samples/<str:sample>/", upload_pages.sample, name="sample"),
     path("upload/", upload_pages.upload, name="upload"),

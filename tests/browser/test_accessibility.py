@@ -24,7 +24,9 @@ from tests.browser.test_console import too_wide
 from tests.browser.test_rules import a_store
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, ambiguous_body, an_attempt, nvlink_attempt, nvlink_body
+from tests.verdicts.test_fleet import NOW, a_failure
 from tests.verdicts.test_unrecognised import FLUX, digest
+from verdicts.models import Node
 
 AXE = (Path(__file__).parent / "vendor/axe-core/axe.min.js").read_text(encoding="utf-8")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -38,6 +40,7 @@ def samples() -> dict[str, Any]:
     a_store()
     good = a_verdict(nvlink_attempt(), nvlink_body())
     a_verdict(an_attempt("77", end=(timezone.now() - timedelta(hours=1)).isoformat()), ambiguous_body())
+    a_fleet()
     waiting = an_attempt("4711")
     return {
         "verdict_id": good.pk,
@@ -45,7 +48,22 @@ def samples() -> dict[str, Any]:
         "rule_id": "gpu.off-the-bus",
         "digest": digest(FLUX),
         "sample": "xid149",
+        "node_id": Node.objects.get(name="n1").pk,
+        "kind": "switch",
+        "element": "leaf-1",
     }
+
+
+def a_fleet() -> None:
+    """Failures of some nodes on one switch, one of them again and again."""
+    today = (timezone.now() - NOW) / timedelta(days=1)
+    for node, days, more in (
+        ("n1", 1, {}),
+        ("n1", 4, {"rule": "gpu.needs-reset", "image": "train:1"}),
+        ("n2", 9, {"image": "train:2", "gpu": "GPU-0b6b1a1e-very-long-identifier-0123456789"}),
+        ("n3", 2, {"shared_element": {"kind": "switch", "name": "leaf-1", "nodes": ["n1", "n2", "n3"]}}),
+    ):
+        a_failure(node, days=days - today, **more)
 
 
 def patterns(found: Any = None, prefix: str = "", namespace: str = "") -> Iterator[tuple[str, str, list[str]]]:
