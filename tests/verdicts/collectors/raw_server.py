@@ -90,10 +90,10 @@ def says(head: str, body: bytes = b"") -> Answer:
 
 def ok(body: bytes, *headers: str) -> Answer:
     """A good answer."""
-    lines = ["HTTP/1.1 200 OK", "Content-Type: application/json", f"Content-Length: {len(body)}", *headers]
-    return says("\n".join(lines), body)
+    lines = ["HTTP/1.1 200 OK", "Content-Type: application/json", f"Content-Length: {len(body)}", "Connection: close"]
+    return says("\n".join([*lines, *headers]), body)
 
 
 def status(code: int, body: bytes = b"", *headers: str) -> Answer:
     """Another answer than a good one."""
-    return says("\n".join([f"HTTP/1.1 {code} So", f"Content-Length: {len(body)}", *headers]), body)
+    return says("\n".join([f"HTTP/1.1 {code} So", f"Content-Length: {len(body)}", "Connection: close", *headers]), body)
