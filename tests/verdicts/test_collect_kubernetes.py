@@ -13,7 +13,7 @@ from tests.verdicts.collectors import kube_objects
 from tests.verdicts.collectors.kube import Cluster, api_server
 from tests.verdicts.collectors.kube_objects import a_job, a_pod, a_workload, at, iso, job_ref, uid
 from tests.verdicts.collectors.test_kubernetes_events import an_event
-from verdicts import clusters, conclude, discover, gather, sources
+from verdicts import clusters, conclude, discover, gather, source_check, sources
 from verdicts.collectors.config import Clusters, read_clusters
 from verdicts.models import Attempt, Discovery, Observation, Verdict
 
@@ -149,3 +149,20 @@ def test_the_clusters_file_names_what_is_wrong_with_it(tmp_path: Path) -> None:
     path.write_text(FILE.format(config=tmp_path / "nothing"))
     with pytest.raises(ValueError, match=r"api\.kubeconfig: Configuration file .* not found"):
         read_clusters(path)
+
+
+def test_the_contract_check_sees_both_sources_and_names_a_right_that_is_missing(
+    k8s: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_check, "current_clusters", gather.current_clusters)
+    k8s.put("nodes", {"metadata": {"name": "gpu-1"}})
+    k8s.put("pods", a_pod("train-bcdfg", 1, owner=job_ref(), node="gpu-1"))
+    k8s.logs["train-bcdfg", "main", False] = [f"{iso(590)} step 1"]
+    k8s.put("events", an_event("Started", "Started container main", when=590, kind="Normal"))
+    found = {one.name: one for one in source_check.check(nodes=["gpu-1"])}
+    assert {name: one.health for name, one in found.items()} == {"pods": "sees", "events": "sees"}
+    assert found["pods"].version == "v1.31.2"
+    k8s.forbidden.add("pods/log")
+    found = {one.name: one for one in source_check.check(nodes=["gpu-1"])}
+    assert found["pods"].health == "blind"
+    assert 'resources: ["pods/log"], verbs: ["get"]' in found["pods"].fix[0]

@@ -109,8 +109,8 @@ class PodLogs(SourceSettings, frozen=True, kw_only=True, tag="kubernetes-logs"):
             version=version,
             newest=newest,
             server_time=clock,
-            nodes=known & frozenset(nodes),
-            notes=tuple(dict.fromkeys([*notes, *more])),
+            nodes=known,
+            notes=(*notes, *more),
         )
 
 
@@ -133,15 +133,9 @@ class Events(SourceSettings, frozen=True, kw_only=True, tag="kubernetes-events")
     def probe(self, nodes: Sequence[str], budget: Budget) -> Probe:
         connection = Connection(self.api, budget)
         version, clock = connection.version()
-        newest, notes = newest_event(connection, self.namespaces)
-        known, more = known_nodes(connection, self.namespaces)
-        return Probe(
-            version=version,
-            newest=newest,
-            server_time=clock,
-            nodes=known & frozenset(nodes),
-            notes=tuple(dict.fromkeys([*notes, *more])),
-        )
+        newest = newest_event(connection, self.namespaces)
+        known, notes = known_nodes(connection, self.namespaces)
+        return Probe(version=version, newest=newest, server_time=clock, nodes=known, notes=tuple(notes))
 
 
 def _job(ask: Ask, out: Sink, namespaces: Sequence[str]) -> JobId | None:

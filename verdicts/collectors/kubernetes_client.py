@@ -30,6 +30,8 @@ Params = Mapping[str, str | int]
 
 #: Objects in one page of a list.
 PAGE = 500
+#: How to ask for objects without what is in them.
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
 #: An answer that is no stream is not waited for longer.
 ANSWER_SECONDS = 30.0
 #: Longest line of a watch that is taken: etcd holds objects of at most 1.5 MiB.
@@ -172,17 +174,33 @@ class Connection:
         with _told(right), http.stream(server, f"/{path}", self.budget, params=params, seconds=seconds) as pieces:
             yield pieces
 
-    def get(self, path: str, answer: type[T], params: Params | None = None, *, right: str = "") -> T:
+    def get(
+        self,
+        path: str,
+        answer: type[T],
+        params: Params | None = None,
+        *,
+        right: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> T:
         """The whole answer, decoded. Raises SourceError as `stream` does."""
+        server = server_of(self.api)
         with _told(right):
-            server = server_of(self.api)
-            return http.get_json(server, f"/{path}", self.budget, answer, params=params, seconds=ANSWER_SECONDS)
+            return http.get_json(
+                server, f"/{path}", self.budget, answer, params=params, headers=headers, seconds=ANSWER_SECONDS
+            )
 
-    def pages(self, path: str, params: Params | None = None, *, right: str = "") -> "Iterator[Page]":
-        """A list, page by page. Raises Expired when it took so long that the server forgot where it was."""
+    def pages(
+        self, path: str, params: Params | None = None, *, right: str = "", names_only: bool = False
+    ) -> "Iterator[Page]":
+        """A list, page by page; with `names_only` of each object its metadata.
+
+        Raises Expired when it took so long that the server forgot where it was.
+        """
         asked: dict[str, str | int] = {"limit": PAGE, **(params or {})}
+        headers = {"Accept": METADATA} if names_only else None
         while True:
-            page = self.get(path, Page, asked, right=right)
+            page = self.get(path, Page, asked, right=right, headers=headers)
             yield page
             if not page.metadata.continue_:
                 return

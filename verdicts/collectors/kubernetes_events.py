@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from verdicts.collectors.ask import Ask, SourceError, Unreachable
-from verdicts.collectors.kubernetes_client import Connection, Expired, Forbidden, NotThere
+from verdicts.collectors.kubernetes_client import Connection, Expired, NotThere
 from verdicts.collectors.kubernetes_logs import LIST_NODES, attempt_pods
 from verdicts.collectors.kubernetes_objects import (
     Condition,
@@ -314,18 +314,14 @@ def _unwell(name: str, condition: Condition) -> str:
     return f"{name}   {one_line(condition.type)}   True   {said}" if condition.status == "True" else ""
 
 
-def newest_event(connection: Connection, namespaces: Sequence[str]) -> tuple[datetime | None, list[str]]:
-    """The time of the newest event among the first page's, to see that they can be had; and what stands in the way."""
+def newest_event(connection: Connection, namespaces: Sequence[str]) -> datetime | None:
+    """The time of the newest event among the first page's, to see that they can be had. Raises Forbidden."""
     newest: datetime | None = None
     for namespace in namespaces or ("",):
         path = f"api/v1/namespaces/{namespace}/events" if namespace else "api/v1/events"
-        try:
-            page = next(connection.pages(path, right=LIST_EVENTS))
-        except Forbidden as error:
-            return None, [f"events: {error}"]
-        for raw in page.items or []:
+        for raw in next(connection.pages(path, right=LIST_EVENTS)).items or []:
             _, last, _ = _when(msgspec.json.decode(raw, type=Event))
             if last is not None:
                 moment = datetime.fromtimestamp(last).astimezone()
                 newest = moment if newest is None else max(newest, moment)
-    return newest, []
+    return newest

@@ -312,7 +312,12 @@ def test_a_probe_says_what_is_there(k8s: Reader) -> None:
 
 def test_a_probe_names_the_rights_that_are_missing(k8s: Reader) -> None:
     k8s.cluster.put("pods", a_pod("train-aaaaa", owner=job_ref()))
-    k8s.cluster.forbidden |= {"nodes", "pods/log"}
-    probe = PodLogs(name="pods", api=k8s.api).probe(["gpu-1"], Budget.of(seconds=5, megabytes=1))
+    k8s.log("train-aaaaa", [f"{nano(30)} one"])
+    k8s.cluster.forbidden |= {"nodes"}
+    source = PodLogs(name="pods", api=k8s.api)
+    probe = source.probe(["gpu-1"], Budget.of(seconds=5, megabytes=1))
     assert probe.nodes == {"gpu-1"}
-    assert ['resources: ["pods/log"]' in note or 'resources: ["nodes"]' in note for note in probe.notes] == [True, True]
+    assert 'resources: ["nodes"]' in probe.notes[0]
+    k8s.cluster.forbidden |= {"pods/log"}
+    with pytest.raises(SourceError, match=r'resources: \["pods/log"\], verbs: \["get"\]'):
+        source.probe(["gpu-1"], Budget.of(seconds=5, megabytes=1))
