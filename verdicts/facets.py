@@ -4,10 +4,14 @@ Counts are of the newest `LOOKED_AT` rows that match, so that they cost the same
 where more rows match, each count is at least what it says.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+# ruff: noqa: S608 -- the statements are made of words of this module, and values stay apart
+
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
+
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
 
 from rules.words import Domain, Source, State, Strength
 from verdicts import wording
@@ -15,11 +19,10 @@ from verdicts.choices import Label
 from verdicts.filters import COVERAGE, NOT_ANALYSED, VerdictFilter
 
 LOOKED_AT = 1000
-#: Facets in force whose other words are counted too, as if it were not; each costs a query.
-MOST_LIFTED = 2
+#: Facets in force whose other words are counted too.
+MOST_LIFTED = 4
 #: Words of an open set that are offered; what else there is can be typed.
 MOST_WORDS = 12
-_MOST_NODES = 64
 
 _COLUMNS = (
     "domain", "state", "strength", "cluster", "coverage", "user", "account", "workload", "ruleset", "reviewed",
@@ -61,37 +64,41 @@ class Facet:
         return any(word.chosen for word in self.words)
 
 
-def _tagged(kind: str) -> Any:
+def _column(name: str) -> str:
+    """How often each word of a column occurs; no word is no word."""
+    return f'SELECT "{name}" AS word, count(*) AS number FROM seen WHERE "{name}" <> \'\' GROUP BY 1'
+
+
+def _tagged(kind: str) -> str:
     """The plain tags of a kind: those with a status say the same once more."""
-    mark = f"{kind}:"
-
-    def of(row: dict[str, Any]) -> list[str]:
-        return [tag[2:] for tag in row["tags"] if tag.startswith(mark) and ":" not in tag[2:]]
-
-    return of
-
-
-def _column(name: str) -> Any:
-    return lambda row: [row[name]] if row[name] else []
+    return (
+        "SELECT substr(tag, 3), count(*) FROM seen, unnest(tags) AS tag "
+        f"WHERE tag LIKE '{kind}:%%' AND strpos(substr(tag, 3), ':') = 0 GROUP BY 1"
+    )
 
 
 #: Name, label, what a row has of it, and the words of a closed set with their texts.
-_FACETS: tuple[tuple[str, str, Any, dict[str, str] | None], ...] = (
+_FACETS: tuple[tuple[str, str, str, dict[str, str] | None], ...] = (
     (
-        "domain", "Domain", _column("domain"),
+        "domain",
+        "Domain",
+        _column("domain"),
         {**{word.value: wording.DOMAINS[word].text for word in Domain}, NOT_ANALYSED: "Not analysed"},
     ),
     ("state", "State", _column("state"), {word.value: wording.STATES[word].text for word in State}),
     (
-        "strength", "Strength", lambda row: [row["strength"] or "none"],
+        "strength",
+        "Strength",
+        "SELECT COALESCE(NULLIF(strength, ''), 'none'), count(*) FROM seen GROUP BY 1",
         {**{word.value: wording.STRENGTHS[word] for word in Strength}, "none": "None"},
     ),
     ("cluster", "Cluster", _column("cluster"), None),
     ("symptom", "Symptom", _tagged("s"), None),
-    ("node", "Node affected", lambda row: row["nodes"][:_MOST_NODES], None),
+    ("node", "Node affected", "SELECT node, count(*) FROM seen, unnest(nodes) AS node GROUP BY 1", None),
     (
-        "review", "Review",
-        lambda row: ["any", *(tag[2:] for tag in row["tags"] if tag.startswith("l:"))] if row["reviewed"] else ["none"],
+        "review",
+        "Review",
+        "SELECT CASE WHEN reviewed THEN 'any' ELSE 'none' END, count(*) FROM seen GROUP BY 1 UNION ALL " + _tagged("l"),
         REVIEW_WORDS,
     ),
     ("coverage", "Coverage", _column("coverage"), {word: COVERAGE_WORDS[word] for word in COVERAGE}),
@@ -101,7 +108,7 @@ _FACETS: tuple[tuple[str, str, Any, dict[str, str] | None], ...] = (
     ("workload", "Workload", _column("workload"), None),
     ("ruleset", "Ruleset", _column("ruleset"), None),
     ("attribution", "Attribution", _column("asked"), ATTRIBUTION_WORDS),
-)  # fmt: skip
+)
 LABELS = {name: label for name, label, _, _ in _FACETS}
 
 
@@ -115,29 +122,52 @@ def text_of(name: str, value: str) -> str:
     return value[:12] if name == "ruleset" else value
 
 
-def _rows(filters: VerdictFilter, *, without: str = "") -> list[dict[str, Any]]:
+def _seen(filters: VerdictFilter, *, without: str = "") -> tuple[str, tuple[Any, ...]]:
+    """The newest rows that match, as a statement."""
     found = filters.found(without=without)
-    columns = {*_COLUMNS, *(key.field for key in found.keys)}
-    return found.first(LOOKED_AT + 1, [part.values(*sorted(columns)) for part in found.parts])
+    columns = sorted({*_COLUMNS, *(key.field for key in found.keys)})
+    rows = found.first_of(LOOKED_AT, [part.values(*columns) for part in found.parts])
+    try:
+        sql, params = rows.query.sql_with_params()
+    except EmptyResultSet:  # a word that stands for nothing: there is nothing to ask
+        return "SELECT * FROM verdicts_listrow WHERE false", ()
+    return sql, params
 
 
 def facets(filters: VerdictFilter) -> list[Facet]:
-    """The facets of what is found, each with its words, the most frequent first."""
+    """The facets of what is found, each with its words, the most frequent first; all by one statement.
+
+    A facet in force is counted over the rows that would be found without it, so that it offers its other words.
+    """
     given = {name: [str(word) for word in filters.data.getlist(name) if word] for name in LABELS}
-    base = _rows(filters)
     lifted = [name for name, words in given.items() if words][:MOST_LIFTED]
-    rows = {name: _rows(filters, without=name) for name in lifted}
+    parts: list[str] = []
+    values: list[Any] = []
+    for without in ["", *lifted]:
+        sql, params = _seen(filters, without=without)
+        counted = [(name, how) for name, _, how, _ in _FACETS if (name == without if without else name not in lifted)]
+        how_often = " UNION ALL ".join(
+            f"SELECT '{name}', word, number FROM ({how}) AS counted (word, number)" for name, how in counted
+        )
+        whole = f"SELECT '{without} of', '', count(*) FROM seen"
+        parts.append(f"(WITH seen AS MATERIALIZED ({sql}) {whole} UNION ALL {how_often})")
+        values += params
+    words: dict[str, Counter[str]] = defaultdict(Counter)
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(parts), values)
+        for name, word, number in cursor.fetchall():
+            words[name][word] = number
     return [
-        _facet(name, label, [has(row) for row in rows.get(name, base)], known, given[name])
-        for name, label, has, known in _FACETS
+        _facet(
+            name, label, words[name], known, given[name], words[f"{name if name in lifted else ''} of"][""] >= LOOKED_AT
+        )
+        for name, label, _, known in _FACETS
     ]
 
 
 def _facet(
-    name: str, label: str, having: list[list[str]], known: dict[str, str] | None, chosen: Iterable[str]
+    name: str, label: str, counted: Counter[str], known: dict[str, str] | None, chosen: list[str], at_least: bool
 ) -> Facet:
-    at_least = len(having) > LOOKED_AT
-    counted = Counter(word for words in having[:LOOKED_AT] for word in words)
     if known is None:
         frequent = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_WORDS]
         offered = [word for word, _ in frequent]

@@ -1,6 +1,6 @@
 """Filters and orders of the lists: one set each for the API and the page."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -160,6 +160,10 @@ class VerdictFilter(filters.FilterSet):
         fields: list[str] = []
         form = VerdictQuery
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._stands_for: dict[str, list[str]] = {}
+
     def filter_queryset(self, queryset: QuerySet[ListRow]) -> QuerySet[ListRow]:
         """All filters, in the order asked for."""
         narrowed = self._narrowed(queryset)
@@ -217,6 +221,12 @@ class VerdictFilter(filters.FilterSet):
     def _within(self) -> tuple[datetime | None, datetime | None]:
         return self._asked.get("after"), self._asked.get("before")
 
+    def _meant(self, name: str, value: str, find: Callable[[str], list[str]]) -> list[str]:
+        """What the words of a parameter stand for, looked up once for rows, count and facets alike."""
+        if name not in self._stands_for:
+            self._stands_for[name] = [word for start in _repeated(self.data, name, value) for word in find(start)]
+        return self._stands_for[name]
+
     def by_nothing(self, queryset: QuerySet[ListRow], name: str, value: Any) -> QuerySet[ListRow]:
         """For fields that another filter or `found` reads."""
         return queryset
@@ -241,9 +251,7 @@ class VerdictFilter(filters.FilterSet):
 
     def by_finding(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows with a finding of the symptom or rule, whatever was made of it unless `status` says more."""
-        words: list[str] = []
-        for word in _repeated(self.data, name, value):
-            words += found_words(name, word[:-1]) if word.endswith("*") else [word]
+        words = self._meant(name, value, lambda start: found_words(name, start[:-1]) if start[-1] == "*" else [start])
         made = [f":{status}" for status in self._asked.get("status") or ()] or [""]
         return queryset.filter(tags__overlap=[f"{name[0]}:{word}{status}" for word in words for status in made])
 
@@ -265,8 +273,9 @@ class VerdictFilter(filters.FilterSet):
 
     def by_ruleset(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows whose verdict was made by a ruleset of that digest."""
-        known = RulesetVersion.objects.filter(digest__startswith=value).values_list("digest", flat=True)
-        return queryset.filter(ruleset__in=list(known[:100]))
+        known = RulesetVersion.objects.values_list("digest", flat=True)
+        digests = self._meant(name, value, lambda start: list(known.filter(digest__startswith=start)[:100]))
+        return queryset.filter(ruleset__in=digests)
 
     def by_text(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows in which every word occurs somewhere."""

@@ -124,20 +124,19 @@ class Keyset:
     def __init__(self, parts: Sequence[QuerySet[Any]], keys: Sequence[Key]) -> None:
         self.parts, self.keys = list(parts), list(keys)
 
-    def first(self, number: int, rows: Sequence[QuerySet[Any]] | None = None, *, backwards: bool = False) -> list[Any]:
-        """The first rows, or of what `rows` made of the parts; one query, in which each part is read for itself."""
-        keys = [key.turned() for key in self.keys] if backwards else self.keys
-        order = [key.order for key in keys]
-        parts = [part.order_by(*order)[:number] for part in (self.parts if rows is None else rows)]
-        if len(parts) == 1:
-            return list(parts[0])
-        return list(parts[0].union(*parts[1:], all=True).order_by(*order)[:number])
+    def first_of(
+        self, number: int, parts: Sequence[QuerySet[Any]] | None = None, *, backwards: bool = False
+    ) -> QuerySet[Any]:
+        """The first rows of the list, or of other parts in its order; one query, each part read for itself."""
+        order = [(key.turned() if backwards else key).order for key in self.keys]
+        found = [part.order_by(*order)[:number] for part in (self.parts if parts is None else parts)]
+        return found[0] if len(found) == 1 else found[0].union(*found[1:], all=True).order_by(*order)[:number]
 
     def _after(self, values: Sequence[Any] | None, number: int, *, backwards: bool) -> list[Any]:
         if values is None:
-            return self.first(number, backwards=backwards)
+            return list(self.first_of(number, backwards=backwards))
         bound = beyond([key.turned() for key in self.keys] if backwards else self.keys, values)
-        return self.first(number, [part.filter(bound) for part in self.parts], backwards=backwards)
+        return list(self.first_of(number, [part.filter(bound) for part in self.parts], backwards=backwards))
 
     def _at(self, row: Any, place: int, *, backwards: bool = False) -> Cursor:
         return Cursor(tuple(getattr(row, key.field) for key in self.keys), place, backwards)

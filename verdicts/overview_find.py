@@ -112,7 +112,8 @@ def _failed(**more: str | list[str]) -> Query:
 
 def counts(queries: Sequence[Query]) -> list[Number]:
     """The lengths of some lists, as those lists count themselves, in one query."""
-    parts, values = [], []
+    parts: list[str] = []
+    values: list[Any] = []
     for query in queries:
         sql, given = asked(QueryDict(_said(query))).found().counted().query.sql_with_params()
         parts.append(f"(SELECT count(*) FROM ({sql}) AS counted)")  # noqa: S608 -- made by the ORM, its values apart
