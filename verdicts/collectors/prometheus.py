@@ -38,6 +38,7 @@ class Prometheus(SourceSettings, tag="prometheus", frozen=True, kw_only=True, fo
 
     server: Server
     megabytes: Annotated[int, msgspec.Meta(ge=1, le=16_384)] = 64
+    lag: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 60.0  # what ended an attempt is sampled after it
     node_labels: Annotated[list[LabelName], msgspec.Meta(min_length=1)] = msgspec.field(
         default_factory=NODE_LABELS.copy
     )
