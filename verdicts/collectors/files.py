@@ -15,7 +15,7 @@ from verdicts.collectors.ask import Ask, Budget
 from verdicts.collectors.files_guard import Guard, Opened, Outside, Special, hint
 from verdicts.collectors.files_paths import PACKED, ROTATED, UNREAD, BadValue, Found, Pattern, Said, problem, values_of
 from verdicts.collectors.files_read import Reading, Window
-from verdicts.collectors.labels import Nodes
+from verdicts.collectors.labels import Nodes, some
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import Probe, SourceSettings
 
@@ -59,6 +59,8 @@ class Files(SourceSettings, tag="files", frozen=True, kw_only=True, forbid_unkno
             families = self._families(found, ask.begin.timestamp(), out)
             if not found:
                 out.note(f"no file below {self.root} matches {', '.join(self.paths)}")
+            elif without := self._without(found, ask.nodes):
+                out.partial(f"no file of {some(without)}")
             wanted = {one.identity for family in families for one in family}
             passed = {one.identity for one in found} - wanted
             left = sum(map(len, families))
@@ -75,6 +77,13 @@ class Files(SourceSettings, tag="files", frozen=True, kw_only=True, forbid_unkno
                     except OSError as error:
                         out.partial(f"{name}: {hint(error)}")
                     guard.release(file)
+
+    def _without(self, found: Iterable[Found], nodes: Sequence[str]) -> list[str]:
+        """The nodes that have no file, where every pattern names a node: their silence is no health."""
+        if not all("{node}" in path for path in self.paths):
+            return []
+        there = {one.node for one in found}
+        return [node for node in nodes if node not in there]
 
     def _found(self, guard: Guard, out: Said, values: dict[str, str] | None, nodes: Sequence[str]) -> list[Found]:
         """Every matching file once, whichever patterns it matches."""
@@ -165,7 +174,7 @@ def _opened(
             except FileNotFoundError:
                 continue  # rotated or removed since: the next look finds it if it is still there
             except Special:
-                out.note(f"{shown(one.name)}: not a regular file")
+                out.partial(f"{shown(one.name)}: not a regular file")
                 continue
             except Outside as error:
                 out.partial(f"{shown(one.name)}: {error.strerror}")
