@@ -86,7 +86,7 @@ class Job:
     @property
     def began(self) -> bool:
         """Whether it ever had nodes: what was cancelled while it waited is no attempt."""
-        return bool(self.nodes) and self.start > 0 and self.word not in WAITING - ENDED
+        return bool(self.nodes) and self.word not in WAITING - ENDED
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,10 @@ def rfc3339(seconds: int) -> str | None:
 
 
 def attempt(job: Job, *, utc_offset: str = "") -> Attempt:
-    """A submission that began, as an attempt. Raises ValueError where its host list cannot be read."""
+    """A submission that began, as an attempt. Raises ValueError where its host list cannot be read.
+
+    Of one that was requeued as soon as it began accounting may have no start: then it is not before its submission.
+    """
     code, _, signal = job.exit_code.partition(":")
     over = job.ended
     nodes = expand_hostlist(job.nodes[: 40 * MAX_NODES])
@@ -270,7 +273,7 @@ def attempt(job: Job, *, utc_offset: str = "") -> Attempt:
         workload=job.name[:255],
         restart_count=job.restarts or 0,
         submit_time=rfc3339(job.submit),
-        start=rfc3339(job.start),
+        start=rfc3339(job.start or job.submit),
         end=rfc3339(job.end) if over else None,
         state=job.state,
         exit_code=job.exit_code if over and code else None,

@@ -39,7 +39,7 @@ elif name == "sacct":
     for row in told["accounting"]:
         job = row["JobID"].split(".")[0].split("+")[0]
         over = float(row["End"]) if row["End"] != "Unknown" else float("inf")
-        start = float(row["Start"]) if row["Start"] != "Unknown" else float(row["Submit"])
+        start = float(row["Start"]) if row["Start"] not in ("Unknown", "None") else float(row["Submit"])
         if "." in row["JobID"] and "allocations" in options:
             continue
         if (job in ids) if ids is not None else (start <= end and over >= begin):

@@ -106,6 +106,15 @@ def test_each_requeue_is_an_attempt_of_its_own(slurm: FakeSlurm, looks: Looks) -
     assert not slurm.calls("sacct")[2:], "the restarts were known without asking by id"
 
 
+def test_an_attempt_that_was_requeued_at_once_may_have_no_start(slurm: FakeSlurm, looks: Looks) -> None:
+    """As seen: the row has nodes and an end; its start never reached the database."""
+    slurm.accounting = [a_row("3", submit=T0, start="None", end=T0 + 1, State="REQUEUED")]
+    slurm.controller = [a_live(3, submit=T0 + 1, start=T0 + 7, restart_cnt=1)]
+    found = looks.at(T0 + 10)
+    assert keys(found) == [("3", 0, at(T0)), ("3", 1, at(T0 + 1))]
+    assert found.attempts[0].start == at(T0)
+
+
 def test_restarts_are_counted_from_the_beginning_where_only_the_last_is_in_the_window(
     slurm: FakeSlurm, looks: Looks
 ) -> None:
