@@ -13,7 +13,7 @@ from verdicts.collectors.ask import Ask, Budget
 from verdicts.collectors.labels import Nodes, quoted
 from verdicts.collectors.prometheus_api import Api
 from verdicts.collectors.prometheus_changes import PASSING
-from verdicts.collectors.prometheus_look import CHUNK, Grid, Look, pattern, window_end
+from verdicts.collectors.prometheus_look import Grid, Look, chunks, pattern, window_end
 from verdicts.collectors.prometheus_queries import DEFAULTS, Watched
 from verdicts.collectors.server import Server
 from verdicts.collectors.sink import Sink
@@ -113,8 +113,8 @@ class Prometheus(SourceSettings, tag="prometheus", frozen=True, kw_only=True, fo
         asked = Nodes(nodes[:PROBED])
         for label in self.node_labels:
             rest = [node for node in asked.names if node not in known]
-            for start in range(0, len(rest), CHUNK):
-                which = quoted(pattern(rest[start : start + CHUNK]))
+            for part in chunks(rest):
+                which = quoted(pattern(part))
                 found = api.instant(f"count by ({label}) ({{{inside},{label}=~{which}}})")
                 hits = asked.all_known(series.metric.get(label, "") for series in found)
                 if hits - known:

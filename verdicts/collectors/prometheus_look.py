@@ -1,6 +1,7 @@
 """One look at a metrics store for one attempt: which labels hold the nodes' names, what changed, what stopped."""
 
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from verdicts.collectors.prometheus_changes import ENDED, NAME, Changes, Kind, S
 from verdicts.collectors.prometheus_queries import Watched
 from verdicts.collectors.sink import Sink
 
-#: Nodes in one query: a pattern of some kilobytes.
-CHUNK = 100
+#: Nodes in one query, and the length of their names: the pattern stands in it some twenty times, and VictoriaMetrics
+#: takes no query of more than 16 KiB.
+CHUNK, CHUNK_LENGTH = 100, 350
 #: The end of an attempt is looked at closely, what lies before it at coarser steps.
 CLOSELY, COARSE = 7200, 60
 #: A series counts as there for so many seconds after its last sample.
@@ -79,7 +81,7 @@ class Look:
         missing = dict.fromkeys(self.nodes.names)
         for at in (self.grid.begin, self.grid.end):
             for label in self.labels:
-                for nodes in _chunks(list(missing)):
+                for nodes in chunks(list(missing)):
                     found = self._first(label, nodes, at)
                     there = tuple(dict.fromkeys(node for node, _ in found))
                     for node in there:
@@ -229,13 +231,26 @@ def _with_name(query: str) -> str:
 def _too_much(error: SourceError) -> bool:
     """Whether less may be had where this could not: too many samples, too long an answer, too long a query."""
     if isinstance(error, Refused) and not isinstance(error, Unreachable):
-        return error.status in (400, 413, 414, 422)
+        return error.status in (413, 414) or (error.status in (400, 422) and bool(_LIMIT.search(error.said)))
     return isinstance(error, TooLong)
 
 
-def _chunks(nodes: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(nodes), CHUNK):
-        yield nodes[start : start + CHUNK]
+#: What servers say of a query that asks for too much, in their several words.
+_LIMIT = re.compile(r"too (?:many|long|large|much)|exceed|limit|maximum|memory", re.IGNORECASE)
+
+
+def chunks(nodes: Sequence[str]) -> Iterator[list[str]]:
+    """Nodes in parts that one query may name."""
+    part: list[str] = []
+    length = 0
+    for node in nodes:
+        if part and (len(part) >= CHUNK or length + len(node) > CHUNK_LENGTH):
+            yield part
+            part, length = [], 0
+        part.append(node)
+        length += len(node) + 1
+    if part:
+        yield part
 
 
 def window_end(end: float) -> float:

@@ -350,6 +350,31 @@ def test_a_query_that_is_too_much_for_one_node_is_a_gap_and_the_others_stay(http
     assert len(lines) == 1 and lines[0].startswith("gpu-018")
 
 
+def test_a_query_that_is_wrong_is_not_asked_again_and_again(httpserver: HTTPServer) -> None:
+    def reply(kind: str, _: Request) -> Response:
+        if kind == "changes":
+            return Response('{"status":"error","errorType":"bad_data","error":"parse error: unexpected <eof>"}', 400)
+        return answer([sample("gpu-017"), sample("gpu-018")] if kind == "first" else [])
+
+    asked = serve(httpserver, reply)
+    _, report = collect(httpserver, ("gpu-017", "gpu-018"))
+    assert report.status is ReportStatus.PARTIAL and "parse error" in report.reason
+    assert len(asked) == 2
+
+
+def test_no_query_is_longer_than_a_store_takes(httpserver: HTTPServer) -> None:
+    nodes = tuple(f"rack7-gpu-{n:04d}.cluster.example" for n in range(300))
+
+    def reply(kind: str, request: Request) -> Response:
+        named = [node for node in nodes if node.partition(".")[0] in request.form["query"]]
+        return answer([sample(node) for node in named] if kind == "first" else [])
+
+    asked = serve(httpserver, reply)
+    _, report = collect(httpserver, nodes)
+    assert (report.status, report.read) == (ReportStatus.OK, 300)
+    assert max(map(len, asked)) < 16_384
+
+
 def test_a_condition_that_cannot_be_evaluated_does_not_stop_the_others(httpserver: HTTPServer) -> None:
     def reply(kind: str, request: Request) -> Response:
         if kind == "holding" and "bad{" in request.form["query"]:
