@@ -163,8 +163,12 @@ def sweep() -> int:
     return sent
 
 
-def window(attempt: Attempt, lead: float, now: datetime) -> tuple[datetime, datetime]:
-    """From when to when an attempt's evidence is asked for, in UTC."""
+def window(attempt: Attempt, source: SourceSettings, now: datetime) -> tuple[datetime, datetime]:
+    """From when to when an attempt's evidence is asked for, in UTC.
+
+    What a requeued job printed before its start it printed in the attempt before.
+    """
+    lead = 0.0 if attempt.restart_count and source.source is Source.APPLOG else source.lead
     end = attempt.ended_at or now
     start = attempt.started_at or attempt.submit_time or end - UNKNOWN_LENGTH
     begin_at = min(start, end) - timedelta(seconds=lead)
@@ -247,7 +251,7 @@ def _start(collection: Collection, cluster: ClusterSettings) -> datetime:
 
 
 def _asked(attempt: Attempt, cluster: ClusterSettings, source: SourceSettings, budget: Budget) -> Ask:
-    begin_at, end = window(attempt, source.lead, timezone.now())
+    begin_at, end = window(attempt, source, timezone.now())
     given = given_attempt(attempt)
     return Ask(
         cluster=cluster.name,

@@ -120,6 +120,19 @@ def test_an_attempt_that_ended_is_collected_from_every_source_and_gets_one_verdi
     assert line.timestamp is not None
 
 
+def test_a_requeued_job_is_not_asked_for_what_the_attempt_before_printed(cluster: Any) -> None:
+    asked: dict[str, Any] = {}
+
+    def collect(ask: Ask, out: Sink) -> None:
+        asked[out.collector] = ask.begin
+
+    settings = cluster({"applog": collect, "syslog": collect})
+    start = over(settings, restart_count=1).started_at
+    gather.work()
+    assert start is not None
+    assert asked == {"applog": start, "syslog": start - timedelta(seconds=300)}
+
+
 def test_a_second_look_at_the_same_attempt_changes_nothing(cluster: Any) -> None:
     settings = cluster({"applog": gives(LINE)})
     attempt = over(settings)
