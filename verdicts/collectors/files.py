@@ -86,12 +86,12 @@ class Files(SourceSettings, tag="files", frozen=True, kw_only=True, forbid_unkno
         return [node for node in nodes if node not in there]
 
     def _found(self, guard: Guard, out: Said, values: dict[str, str] | None, nodes: Sequence[str]) -> list[Found]:
-        """Every matching file once, whichever patterns it matches."""
-        found: dict[Path, Found] = {}
+        """Every matching file once, whichever patterns it matches and whatever links lead to it."""
+        found: dict[tuple[int, int] | Path, Found] = {}
         for path in self.paths:
             try:
                 for one in self._pattern(path, values, nodes).files(guard, out):
-                    found.setdefault(one.path, one)
+                    found.setdefault(one.identity if one.identity[1] else one.path, one)
             except BadValue as error:
                 out.partial(str(error))
         return list(found.values())

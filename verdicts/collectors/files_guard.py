@@ -57,6 +57,7 @@ class Entry:
     identity: tuple[int, int]
     folder: bool
     mtime: float
+    link: bool = False
 
 
 class Guard:
@@ -199,7 +200,7 @@ def _entry(path: Path, name: str) -> Entry | None:
         return None
     except OSError:  # a file that may not be looked at is still there to be opened, and to be complained of
         return Entry(name, (0, 0), folder=False, mtime=0)
-    return Entry(name, (found.st_dev, found.st_ino), stat.S_ISDIR(found.st_mode), found.st_mtime)
+    return Entry(name, (found.st_dev, found.st_ino), stat.S_ISDIR(found.st_mode), found.st_mtime, path.is_symlink())
 
 
 def hint(error: OSError) -> str:

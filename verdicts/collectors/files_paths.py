@@ -19,8 +19,8 @@ PLACEHOLDERS = ("node", "rank", "job_id", "job_name", "user", "restart", "cluste
 #: Folders below a "**".
 MAX_DEPTH = 8
 _TOKEN = re.compile(r"\{([a-z_]*)\}|(\[[^\]/]+\])|(.)", re.DOTALL)
-#: What log rotation puts behind a name: a number, a date, and how it was packed.
-ROTATED = r"(?P<rotated>(?:[.-](?:\d{1,4}|\d{8}(?:[-_T]?\d{2,6})?|\d{4}-\d\d-\d\d(?:[-_T]\d\d[\d:-]*)?))?)"
+#: What log rotation puts behind a name: a number, a date, and how it was packed. "-1" is the end of many nodes' names.
+ROTATED = r"(?P<rotated>(?:\.\d{1,4}|[.-](?:\d{8}(?:[-_T]?\d{2,6})?|\d{4}-\d\d-\d\d(?:[-_T]\d\d[\d:-]*)?))?)"
 PACKED = r"(?P<packed>(?:\.(?:gz|zst|xz|bz2|lz4))?)"
 #: Packings that nothing here unpacks.
 UNREAD = (".xz", ".bz2", ".lz4")
@@ -164,7 +164,7 @@ class Pattern:
         for entry in sorted(_listed(guard, out, folder, shown, wanted, only=not last or not self.rotated), key=_named):
             path, name = folder / entry.name, f"{shown}{entry.name}"
             if part is None:
-                if entry.folder and depth < MAX_DEPTH:
+                if entry.folder and not entry.link and depth < MAX_DEPTH:  # a link may lead back up
                     yield from self._below(guard, out, path, f"{name}/", index, depth + 1, seen)
                 continue
             match = part.names.fullmatch(entry.name)
