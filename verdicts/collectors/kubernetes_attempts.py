@@ -20,8 +20,6 @@ from verdicts.collectors.kubernetes_ranks import place_ranks
 
 #: Attempts of a run whose pods are kept; of older ones only their number is.
 KEPT = 4
-#: So long after a pod was made a run is not told before its Workload says why.
-AWAIT_SECONDS = 120
 #: A run that is over is kept so long for what its pods still say.
 LINGER_SECONDS = 300
 #: Jobs that belong to other runs, beyond which those of runs that are over are forgotten.
@@ -187,8 +185,7 @@ def _awaits_workload(run: RunFact, known: list[Span], now: int, *, kueue_seen: b
     for span in known:
         if span.key not in run.numbers and span.key != f"{span.admission.at}.0":
             new += span.made.values()
-    recent = [pod for pod in new if now - pod.created < AWAIT_SECONDS]
-    return bool(recent) and (not kueue_seen or any(pod.seen >= now for pod in recent))
+    return bool(new) and (not kueue_seen or any(pod.seen >= now for pod in new))
 
 
 def _pairs(found: list[Span]) -> Iterator[tuple[Span, Span | None]]:
@@ -269,7 +266,7 @@ def _ending(run: RunFact, span: Span, following: Span | None, pods: list[PodFact
 
 def first_bad(pods: list[PodFact]) -> PodFact | None:
     """The pod that failed first, or was taken away; of several in one second an OOM kill counts first."""
-    bad = [pod for pod in pods if pod.failed() or pod.why in _STATES]
+    bad = [pod for pod in pods if pod.failed() or pod.why]
     far = max((pod.over() or 0 for pod in bad), default=0)
     return min(bad, key=lambda p: (p.over() or far, p.why != "OOMKilled", natural(p.name)), default=None)
 

@@ -205,6 +205,8 @@ def fold_workload(state: State, workload: Run, now: int, reading: Reading) -> No
         return
     root = state.root(owner.uid)
     fact = state.runs.get(root)
+    if fact is not None and fact.admissions and workload.condition("Finished") is not None:
+        return  # over, or replaced by another Workload of the same run
     if fact is None:
         meta = msgspec.structs.replace(workload.metadata, name=owner.name, labels=None, annotations=None)
         fact = state.runs[root] = _new_run(owner.kind, meta, now)
@@ -295,6 +297,8 @@ def _keep(run: RunFact, uid: str, fact: PodFact) -> None:
         return
     if old is not None:
         fact.seen = old.seen
+        if old.ended is not None and fact.ended is not None:
+            fact.ended = min(old.ended, fact.ended)
         for name in ("node", "started", "ended", "dying", "code", "signal", "why", "said", "image"):
             if not getattr(fact, name) and getattr(fact, name) != 0:
                 setattr(fact, name, getattr(old, name))

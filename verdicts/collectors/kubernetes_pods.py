@@ -123,7 +123,10 @@ def _ending(fact: PodFact, pod: Pod, statuses: list[ContainerStatus]) -> None:
     over = fact.phase in ("Succeeded", "Failed")
     if over:
         finished = [moment for end in ends if (moment := seconds(end.finished_at)) is not None]
-        fact.ended = max(finished, default=None) or fact.dying
+        # A pod that the kubelet evicted, or whose node was lost, may have no containers' states.
+        unready = [seconds(c.last_transition_time) for c in pod.status.conditions or [] if c.type in _UNREADY]
+        known = max(finished, default=None) or max(filter(None, unready), default=None)
+        fact.ended = known or fact.dying or fact.seen
     bad = sorted((end for end in ends if end.exit_code != 0), key=_first_bad)
     if bad and (over or fact.restarts):
         fact.code, fact.signal = bad[0].exit_code, bad[0].signal
@@ -136,6 +139,9 @@ def _ending(fact: PodFact, pod: Pod, statuses: list[ContainerStatus]) -> None:
         if not (fact.why == "OOMKilled" and over):
             fact.why = one_line((disrupted.reason if disrupted else None) or pod.status.reason)
             fact.said = one_line(pod.status.message or (disrupted.message if disrupted else None))
+
+
+_UNREADY = ("Ready", "ContainersReady", "DisruptionTarget")
 
 
 def _first_bad(end: Terminated) -> tuple[int, bool, int]:

@@ -173,6 +173,49 @@ def test_ranks_that_follow_the_first_into_the_next_attempt_are_one_attempt_with_
     assert second.nodes == ["gpu-2", "gpu-10", "gpu-11"]
 
 
+def test_a_pod_that_the_kubelet_evicted_has_no_containers_and_is_over_all_the_same(k8s: Looker) -> None:
+    k8s.cluster.put("jobs", a_job())
+    k8s.cluster.put("pods", a_pod("train-bcdfg", 1, owner=job_ref(), node="gpu-1"))
+    k8s.look(now=10)
+    gone = a_pod("train-bcdfg", 1, owner=job_ref(), node="gpu-1", phase="Failed", status_reason="Evicted").to_dict()
+    gone["status"]["message"] = "The node was low on resource: memory."
+    del gone["status"]["containerStatuses"]
+    k8s.cluster.put("pods", gone)
+    k8s.look(now=60)
+    k8s.cluster.put("pods", a_pod("train-hjklm", 70, owner=job_ref(), node="gpu-2"))
+    k8s.look(now=80)
+    first, second = k8s.attempts()
+    assert (first.nodes, second.nodes) == (["gpu-1"], ["gpu-2"])
+    assert first.reason == "Evicted: pod train-bcdfg on gpu-1 (The node was low on resource: memory.)"
+
+
+def test_a_pod_deleted_from_a_lost_node_ends_its_attempt_with_the_taint(k8s: Looker) -> None:
+    ref = ("PyTorchJob", "ptj", uid("ptj", 0))
+    labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "0"}
+    k8s.cluster.put("pytorchjobs", a_run("PyTorchJob", "ptj"))
+    k8s.cluster.put("pods", a_pod("ptj-worker-0", 1, owner=ref, labels=labels))
+    k8s.look()
+    k8s.cluster.put(
+        "pods", a_pod("ptj-worker-0", 1, owner=ref, labels=labels, disrupted="DeletionByTaintManager", deleted=400)
+    )
+    k8s.cluster.remove("pods", "ptj-worker-0")
+    k8s.cluster.put("pods", a_pod("ptj-worker-0", 410, owner=ref, node="gpu-2", labels=labels))
+    k8s.look()
+    first, _ = k8s.attempts()
+    assert first.reason == "DeletionByTaintManager: pod ptj-worker-0 on gpu-1"
+
+
+def test_a_second_workload_of_a_run_that_is_finished_changes_nothing(k8s: Looker) -> None:
+    k8s.cluster.put("jobs", a_job(labels=QUEUED))
+    k8s.cluster.put("workloads", a_workload(job_ref(), admitted=100))
+    k8s.look(now=110)
+    old = a_workload(job_ref(), admitted=50, finished=90)
+    old["metadata"]["name"], old["metadata"]["uid"] = "job-train-00000", uid("old")
+    k8s.cluster.put("workloads", old)
+    k8s.look(now=120)
+    assert len(k8s.attempts()) == 1
+
+
 def test_containers_restarted_in_their_pods_stay_one_attempt(k8s: Looker) -> None:
     k8s.cluster.put("jobs", a_job())
     for restarts in range(3):

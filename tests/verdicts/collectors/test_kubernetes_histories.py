@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rules.attempt import Attempt
@@ -248,8 +248,17 @@ def play(actions: list[tuple[Any, ...]]) -> World:
     return world
 
 
+AWAY = ("look", frozenset({"workloads"}), None)
+PREEMPTED = ("evict", "Preempted")
+
+
 @settings(max_examples=400, deadline=None)
 @given(st.lists(ACTIONS, max_size=30))
+# Each of these once made two attempts of one, or gave counts that went back.
+@example([("admit",), PREEMPTED, ("admit",), ("tick", 114), AWAY])
+@example([("admit",), ("look", frozenset(), None), PREEMPTED, ("admit",), AWAY])
+@example([("admit",), ("crash", False), ("crash", False), AWAY, PREEMPTED, ("admit",), ("lose",), ("crash", False)])
+@example([("admit",), ("finish",), ("look", frozenset({"workloads", "pods"}), None)])
 def test_every_attempt_that_could_be_seen_is_told_once_with_its_nodes(actions: list[tuple[Any, ...]]) -> None:
     world = play(actions)
     attempts = sorted(world.told.values(), key=lambda attempt: attempt.restart_count)
