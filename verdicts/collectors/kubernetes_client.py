@@ -28,8 +28,8 @@ from verdicts.collectors.server import Server
 T = TypeVar("T")
 Params = Mapping[str, str | int]
 
-#: Objects in one page of a list.
-PAGE = 500
+#: Objects in one page of a list, which is held as a whole: pods have 10 to 200 KiB.
+PAGE = 250
 #: How to ask for objects without what is in them.
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
 #: An answer that is no stream is not waited for longer.

@@ -85,12 +85,15 @@ def collect_events(connection: Connection, job: JobId, ask: Ask, out: Sink) -> N
     except SourceError as error:
         errors.append(_named("pods", error))
     for what, read in (("events", _events), ("node events", _node_events), ("nodes", _states_of_nodes)):
+        lines = Lines()
         try:
             connection.budget.left()
-            read(connection, job, ask, pods).give(out, what.replace(" ", "-"))
+            read(lines, connection, job, ask, pods)
             done += 1
         except SourceError as error:
             errors.append(_named(what, error))
+        finally:
+            lines.give(out, what.replace(" ", "-"))
     if not done:
         raise errors[0]
     for error in errors:
@@ -108,9 +111,8 @@ def _named(what: str, error: SourceError) -> SourceError:
     return kind(f"{what}: {error}")
 
 
-def _events(connection: Connection, job: JobId, ask: Ask, pods: list[tuple[Pod, PodFact]]) -> Lines:
+def _events(lines: Lines, connection: Connection, job: JobId, ask: Ask, pods: list[tuple[Pod, PodFact]]) -> None:
     """Events of the run, of what was made for it, and of its pods, also of those that are gone."""
-    lines = Lines()
     nodes = {fact.name: fact.node for _, fact in pods}
     uids = {pod.metadata.uid for pod, _ in pods}
     is_ours = _ours(job, uids, frozenset(nodes))
@@ -119,19 +121,16 @@ def _events(connection: Connection, job: JobId, ask: Ask, pods: list[tuple[Pod, 
             name = event.involved_object.name or ""
             host = event.source.host if event.source else None
             _add(lines, event, ask, nodes.get(name) or (host if host in ask.nodes else "") or "")
-    return lines
 
 
-def _node_events(connection: Connection, _job: JobId, ask: Ask, _pods: object) -> Lines:
+def _node_events(lines: Lines, connection: Connection, _job: JobId, ask: Ask, _pods: object) -> None:
     """Events of the attempt's nodes."""
-    lines = Lines()
     nodes = frozenset(ask.nodes)
     if nodes:
         for event in _listed(connection, "default", {"fieldSelector": "involvedObject.kind=Node"}):
             name = event.involved_object.name or ""
             if name in nodes:
                 _add(lines, event, ask, name)
-    return lines
 
 
 def _listed(connection: Connection, namespace: str, params: dict[str, str]) -> Iterator[Event]:
@@ -264,12 +263,10 @@ def _terminated(end: Terminated) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _states_of_nodes(connection: Connection, _job: JobId, ask: Ask, _pods: object) -> Lines:
+def _states_of_nodes(lines: Lines, connection: Connection, _job: JobId, ask: Ask, _pods: object) -> None:
     """What is not well with the attempt's nodes since before its end: conditions, taints, closed for new pods."""
-    lines = Lines()
     for node in _nodes(connection, ask.nodes, lines.gone):
         _state_of_node(lines, node, int(ask.end.timestamp()))
-    return lines
 
 
 def _nodes(connection: Connection, names: Sequence[str], gone: list[str]) -> Iterator[Node]:

@@ -98,7 +98,7 @@ class Teller:
             state=state,
         )
         ruleset = load_ruleset()
-        budget = Budget.of(seconds=seconds, megabytes=64)
+        budget = Budget.of(seconds=seconds, megabytes=more.get("megabytes", 64))
         ask = Ask("c", self.attempt, at(start - 300), at(end + 60), tuple(nodes), budget, ruleset)
         sink = Sink("events", source.source, ruleset)
         error: SourceError | None = None
@@ -383,6 +383,24 @@ def test_an_api_server_that_says_nothing_is_an_error_within_the_budget(k8s: Tell
     k8s.cluster.hang |= {"pods", "events", "nodes"}
     _, report = k8s.tell("gpu-1", seconds=0.5)
     assert report.status == ReportStatus.ERROR and report.reason.startswith("pods: ")
+
+
+def test_pages_that_came_before_the_budget_was_spent_are_kept(k8s: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("verdicts.collectors.kubernetes_client.PAGE", 10)
+    for number in range(30):
+        k8s.event(an_event("BackOff", "Back-off restarting failed container", when=number))
+    path = "/api/v1/namespaces/ml/events"
+
+    def answer(request: Any) -> Any:
+        if "continue" in request.params:
+            return kmock.Response(status=200, payload=b"[" + b" " * (3 << 20))
+        return k8s.cluster._list("events", "ml", dict(request.params))
+
+    k8s.cluster.answers[path] = answer
+    _, report = k8s.tell(megabytes=2)
+    assert report.status == ReportStatus.PARTIAL
+    assert report.read == 10
+    assert "events: more than 2 MiB" in report.reason
 
 
 def test_a_damaged_answer_is_a_gap(k8s: Teller) -> None:
