@@ -113,7 +113,7 @@ class LineReader:
         self._rewrite: formats.Rewriter | None = None
         self._before = b""
         self._times: Sequence[int] = ()
-        self._times_from = 0
+        self._times_from = self._within = 0
         self._kept: dict[object, _Kept] = {}
         self._templates: dict[str, tuple[Observation, int, int]] = {}
         self._masked = 0
@@ -122,11 +122,12 @@ class LineReader:
         self._times_seen: dict[tuple[int, ...], int] = {}
         self._settled: dict[tuple[int, ...], _Settled] = {}
 
-    def feed(self, data: bytes, times: Sequence[int] | None = None) -> None:
+    def feed(self, data: bytes, times: Sequence[int] | None = None, *, within: int = 0) -> None:
         """Take whole lines, joined by newlines, the last with or without one.
 
         `times` are nanoseconds since 1970, one for each line, as the store has them: they stand where a line
-        prints no time of its own, and say when a line that does was there to be read.
+        prints no time of its own, and say when a line that does was there to be read. What a line tells of may have
+        happened up to `within` seconds after its time: what is looked at now and then is seen between two looks.
         """
         if not data:
             return
@@ -140,7 +141,7 @@ class LineReader:
             low, high = _written(min(times)), _written(max(times))
             self.first = min(filter(None, (self.first, low)), default=None)
             self.last = max(filter(None, (self.last, high)), default=None)
-        self._times, self._times_from = times or (), self.lines + 1
+        self._times, self._times_from, self._within = times or (), self.lines + 1, within
         self.block(data, self.lines + 1)
         self._times = ()
         self.lines += whole
@@ -234,6 +235,8 @@ class LineReader:
         stamp: Stamp | None = record.stamp
         if stamp is None and observation.observed_timestamp:
             stamp = parse_stamp(observation.observed_timestamp)
+            if self._within:
+                attributes["within"] = self._within
         undated = stamp is None and record.uptime is None
         if undated or _may_end_traceback(data, start, before):
             back = data[max(0, start - LOOK_BACK_BYTES) : start]

@@ -32,8 +32,9 @@ class Prometheus(SourceSettings, tag="prometheus", frozen=True, kw_only=True, fo
     """A server that answers PromQL.
 
     `node_labels` are tried one after another until every node of the attempt is found. With `job_label` the series
-    are found by the job's id instead. `matchers` (`cluster="a"`) go into every selector. `states`, `events`,
-    `counters` and `conditions` come to the defaults of the source, or stand alone with `defaults = false`.
+    are found by the job's id instead. `matchers` (`cluster="a"`) go into every selector. `delay` is how old what an
+    exporter tells may be, in seconds. `states`, `events`, `counters` and `conditions` come to the defaults of the
+    source, or stand alone with `defaults = false`.
     """
 
     server: Server
@@ -45,6 +46,7 @@ class Prometheus(SourceSettings, tag="prometheus", frozen=True, kw_only=True, fo
     job_label: LabelName | str = ""
     matchers: str = ""
     step: Annotated[int, msgspec.Meta(ge=1, le=300)] = 15
+    delay: Annotated[int, msgspec.Meta(ge=0, le=600)] = 30
     defaults: bool = True
     states: list[MetricName] = []
     events: list[MetricName] = []
@@ -96,6 +98,7 @@ class Prometheus(SourceSettings, tag="prometheus", frozen=True, kw_only=True, fo
             labels=self.node_labels,
             matchers=self.matchers.rstrip(", "),
             ignored=PASSING | frozenset(self.ignore_labels),
+            delay=self.delay,
             job=job,
         )
 

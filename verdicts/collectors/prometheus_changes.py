@@ -8,7 +8,7 @@ A line is a sample as exporters print it, `NAME{label="value",…} 79`, or one o
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -41,11 +41,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of one node, at nanoseconds since 1970."""
+    """One line of one node, at nanoseconds since 1970 or up to `within` seconds later."""
 
     node: str
     at: int
     text: str
+    within: int = 0
 
 
 @dataclass
@@ -134,6 +135,8 @@ class Changes:
     kinds: dict[str, Kind]
     begin: float
     end: float
+    #: How long before it is seen at a moment something may have happened, in seconds.
+    unseen: Callable[[float, Kind], int]
     ignored: frozenset[str] = PASSING
     _points: list[tuple[float, bool, str, str, tuple[tuple[str, str], ...], float]] = field(default_factory=list)
     _things: dict[tuple[str, str, tuple[tuple[str, str], ...]], _Thing] = field(default_factory=dict)
@@ -180,7 +183,7 @@ class Changes:
                 text = f"increase({sample})" if value is None else sample
                 for at, number in said.all(summed=value is None):
                     old, said.old = said.old, False
-                    yield Line(node, _nanos(at), f"{f'before({text})' if old else text} {_written(number)}")
+                    yield self._line(node, at, thing.kind, f"{f'before({text})' if old else text} {_written(number)}")
 
     def _thing(self, name: str, node: str, key: tuple[tuple[str, str], ...]) -> _Thing:
         thing = self._of_series.get((name, node, key))
@@ -193,6 +196,11 @@ class Changes:
                 self._things[identity] = thing
             self._of_series[name, node, key] = thing
         return thing
+
+    def _line(self, node: str, at: float, kind: Kind, text: str) -> Line:
+        """A line at the earliest moment that it may tell of; what was there when the window began stays at that."""
+        within = self.unseen(at, kind) if at > self.begin else 0
+        return Line(node, _nanos(at - within), text, within)
 
     def silent(self) -> Iterator[Line]:
         """Nodes and GPUs of which every series ended well before the end and did not come back; after `lines`."""
@@ -210,7 +218,7 @@ class Changes:
                 continue
             if not gpu:
                 whole.add(node)
-            yield Line(node, _nanos(last), f"silent{_labels(dict(gpu) | {'Hostname': node})} 1")
+            yield self._line(node, last, Kind.STATE, f"silent{_labels(dict(gpu) | {'Hostname': node})} 1")
 
 
 def _labels(labels: dict[str, str]) -> str:

@@ -5,7 +5,9 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
+from rules.words import Source
 from verdicts.collectors.ask import SourceError, Unreachable
 from verdicts.collectors.http import Refused, TooLong
 from verdicts.collectors.labels import Nodes, go_regex, quoted, some
@@ -69,6 +71,7 @@ class Look:
     labels: Sequence[str]
     matchers: str
     ignored: frozenset[str]
+    delay: int
     job: str = ""
 
     def take(self) -> None:
@@ -106,7 +109,7 @@ class Look:
 
     def _part(self, label: str, nodes: tuple[str, ...], first: list[tuple[str, Series]]) -> None:
         """What happened on some nodes. Too much for one answer is asked for in halves."""
-        changes = Changes(self._kinds(), self.grid.begin, self.grid.end, self.ignored)
+        changes = Changes(self._kinds(), self.grid.begin, self.grid.end, self._unseen, self.ignored)
         for node, series in first:
             changes.add(series, node, since_before=True)
         try:
@@ -133,7 +136,19 @@ class Look:
             lines += silent
         for node, its in by_node(lines).items():
             reader = self.out.stream(node, node=node)
-            reader.feed("\n".join(line.text for line in its).encode(), [line.at for line in its])
+            for within, part in groupby(its, key=lambda line: line.within):
+                alike = list(part)
+                reader.feed("\n".join(line.text for line in alike).encode(), [line.at for line in alike], within=within)
+
+    def _unseen(self, at: float, kind: Kind) -> int:
+        """How long before a step something that is seen at it may have happened.
+
+        Progress is the measure of what a fault was survived by: it stands at the step itself.
+        """
+        if self.out.source is Source.PROGRESS:
+            return 0
+        coarse = kind is Kind.CONDITION or at <= self.grid.turn
+        return self.delay + (self.grid.coarse if coarse else self.grid.step)
 
     def _store_is_fresh(self) -> bool:
         """Whether the store itself had samples at the end: where it lags, silence says nothing of a node."""

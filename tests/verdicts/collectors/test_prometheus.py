@@ -16,6 +16,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from rules.attempt import Attempt, CollectorReport
+from rules.observation import Observation
 from rules.ruleset import load_ruleset
 from rules.words import ReportStatus, Source
 from tests.verdicts.collectors.raw_server import raw_server
@@ -41,7 +42,7 @@ def series(name: str, *points: tuple[float, object], gone: bool = False, **label
 
 def told(*given: Series, first: Sequence[Series] = (), node: str = "gpu-017") -> list[str]:
     """The lines made of series, each with its second of the window."""
-    changes = Changes(KINDS, BEGIN, END)
+    changes = Changes(KINDS, BEGIN, END, lambda _, __: 0)
     for one in first:
         changes.add(one, node, since_before=True)
     for one in given:
@@ -240,8 +241,15 @@ def as_moved(series: dict[str, Any]) -> dict[str, Any]:
 
 
 def collect(
-    httpserver: HTTPServer, nodes: tuple[str, ...] = ("gpu-017",), seconds: float = 20, **more: Any
+    httpserver: HTTPServer, nodes: tuple[str, ...] = ("gpu-017",), **more: Any
 ) -> tuple[list[str], CollectorReport]:
+    observations, report = observed(httpserver, nodes, **more)
+    return [f"{one.node} {one.body}" for one in observations], report
+
+
+def observed(
+    httpserver: HTTPServer, nodes: tuple[str, ...] = ("gpu-017",), seconds: float = 20, **more: Any
+) -> tuple[list[Observation], CollectorReport]:
     ruleset = catalogue()
     begin, end = (datetime.fromtimestamp(at, UTC) for at in (BEGIN, END))
     attempt = Attempt(job_id="123_4", nodes=list(nodes))
@@ -254,8 +262,7 @@ def collect(
         source.collect(ask, sink)
     except SourceError as raised:
         error = raised
-    observations, report = sink.close(error)
-    return [f"{one.node} {one.body}" for one in observations], report
+    return sink.close(error)
 
 
 def at(httpserver: HTTPServer) -> Server:
@@ -268,6 +275,15 @@ def test_an_event_becomes_an_observation_at_its_node(httpserver: HTTPServer) -> 
     lines, report = collect(httpserver)
     assert lines == [f"gpu-017 {XID}{WHERE} 79"]
     assert (report.status, report.read) == (ReportStatus.OK, 2)
+
+
+def test_what_is_seen_at_a_step_may_have_happened_since_the_one_before(httpserver: HTTPServer) -> None:
+    replies = {"first": [sample("gpu-017")], "changes": [moved("gpu-017", (600, 79))]}
+    serve(httpserver, lambda kind, _: answer(replies.get(kind, [])))
+    observations, _ = observed(httpserver)
+    (found,) = observations
+    assert found.timestamp == datetime.fromtimestamp(BEGIN + 600 - 45, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f+00:00")
+    assert found.attributes == {"within": 45}
 
 
 def test_labels_are_tried_until_every_node_is_found(httpserver: HTTPServer) -> None:
