@@ -198,6 +198,8 @@ INQUEST_RULES_DIR = env.str("INQUEST_RULES_DIR", default="")
 # How much of one source of one attempt is kept.
 INQUEST_MAX_OBSERVATIONS = env.int("INQUEST_MAX_OBSERVATIONS", default=20_000)
 INQUEST_MAX_OBSERVATION_CHARACTERS = env.int("INQUEST_MAX_OBSERVATION_CHARACTERS", default=32 * 1024 * 1024)
+# What `inquest bench attribution --json` printed, for the page about quality.
+INQUEST_BENCH_FILE = env.str("INQUEST_BENCH_FILE", default="")
 # The daily look for parser drift compares so many days with as many before.
 INQUEST_DRIFT_DAYS = env.int("INQUEST_DRIFT_DAYS", default=7)
 if not 1 <= INQUEST_DRIFT_DAYS <= 180:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from verdicts import fleet_api, preferences_pages, upload_api
+from verdicts import fleet_api, preferences_pages, quality_pages, upload_api
 
 urlpatterns = [
     path("fleet/nodes", fleet_api.Nodes.as_view(), name="api-fleet-nodes"),
@@ -11,4 +11,5 @@ urlpatterns = [
     path("fleet/comparison", fleet_api.Comparison.as_view(), name="api-fleet-comparison"),
     path("incidents", upload_api.Incidents.as_view(), name="api-incidents"),
     path("me", preferences_pages.Me.as_view(), name="api-me"),
+    path("quality", quality_pages.Figures.as_view(), name="api-quality"),
 ]

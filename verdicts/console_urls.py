@@ -1,8 +1,8 @@
-"""The addresses of what stands around verdicts and rules: the fleet, uploads, settings."""
+"""The addresses of what stands around verdicts and rules: the fleet, quality, uploads, settings."""
 
 from django.urls import path
 
-from verdicts import fleet_pages, preferences_pages, upload_pages
+from verdicts import fleet_pages, preferences_pages, quality_pages, upload_pages
 
 urlpatterns = [
     path("fleet/", fleet_pages.nodes, name="fleet"),
@@ -15,4 +15,5 @@ urlpatterns = [
     path("start/samples/<str:sample>/", upload_pages.sample, name="sample"),
     path("upload/", upload_pages.upload, name="upload"),
     path("preferences/", preferences_pages.page, name="preferences"),
+    path("quality/", quality_pages.page, name="quality"),
 ]

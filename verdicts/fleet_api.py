@@ -28,7 +28,8 @@ CLUSTER = OpenApiParameter("cluster", str)
 ANSWER = {(200, "application/json"): OpenApiTypes.OBJECT}
 
 
-def _understood(form: ListForm) -> None:
+def understood(form: ListForm) -> None:
+    """Refuse an address that is not understood."""
     if form.errors:
         raise ValidationError({name: [error] for name, error in form.errors.items()})
 
@@ -43,15 +44,15 @@ def _time(form: SpanForm) -> dict[str, Any]:
     return {"after": form.span.after, "before": form.span.before}
 
 
-def _plain(value: Any) -> Any:
+def as_plain(value: Any) -> Any:
     """A row as JSON has it: times stay for the renderer, lengths of time become seconds."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: as_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {key: as_plain(one) for key, one in value.items()}
+    return [as_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 class Nodes(APIView):
@@ -76,7 +77,7 @@ class Nodes(APIView):
     )
     def get(self, request: Request) -> Response:
         form = NodesForm(_query(request))
-        _understood(form)
+        understood(form)
         rows = form.rows()
         limit = request.query_params.get("limit", "50")
         if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= MOST):
@@ -85,7 +86,7 @@ class Nodes(APIView):
         shown = list(page.object_list)
         fleet_find.identified(shown)
         fleet_find.symptoms_of(shown, form.span, **form.narrowed)
-        return Response(_time(form) | {"count": len(rows), "page": page.number, "results": _plain(shown)})
+        return Response(_time(form) | {"count": len(rows), "page": page.number, "results": as_plain(shown)})
 
 
 class NodeDetail(APIView):
@@ -97,7 +98,7 @@ class NodeDetail(APIView):
     def get(self, request: Request, node_id: UUID) -> Response:
         node = get_object_or_404(Node.objects.select_related("cluster"), pk=node_id)
         form = SpanForm(_query(request))
-        _understood(form)
+        understood(form)
         rows = list(fleet_find.rows_of(node)[: fleet_find.MOST_HISTORY])
         within = [row for row in rows if form.span.after <= row.happened_at < form.span.before]
         told = {
@@ -106,8 +107,8 @@ class NodeDetail(APIView):
             "cluster": node.cluster.name,
             "failures": len(rows),
             "failures_within": len(within),
-            "since_last": _plain(fleet_find.since(node, rows[0].happened_at)) if rows else None,
-            "again": _plain(fleet_find.again(rows)),
+            "since_last": as_plain(fleet_find.since(node, rows[0].happened_at)) if rows else None,
+            "again": as_plain(fleet_find.again(rows)),
             "weeks": fleet_figures.weeks_of(form.span),
             "by_week": dict(fleet_figures.symptoms_by_week(within, form.span)),
             "findings": fleet_find.findings_on(node, form.span),
@@ -144,7 +145,7 @@ class Elements(APIView):
         query = _query(request).copy()
         name = str(query.pop("name", [""])[0])
         form = TopologyForm(query)
-        _understood(form)
+        understood(form)
         kind = form.value("kind")
         described = fleet_elements.described(cluster=form.cluster, kind=kind, name=name)
         blamed = fleet_find.blamed(form.span, cluster=form.cluster)
@@ -155,7 +156,7 @@ class Elements(APIView):
         ]
         if name and not found:
             raise NotFound
-        return Response(_time(form) | {"count": len(found), "results": _plain(found[:MOST])})
+        return Response(_time(form) | {"count": len(found), "results": as_plain(found[:MOST])})
 
 
 class Comparison(APIView):
@@ -169,6 +170,6 @@ class Comparison(APIView):
     )
     def get(self, request: Request) -> Response:
         form = ComparisonForm(_query(request))
-        _understood(form)
+        understood(form)
         rows = fleet_elements.compared(form.by, form.span, cluster=form.cluster)
-        return Response(_time(form) | {"by": form.by, "count": len(rows), "results": _plain(rows)})
+        return Response(_time(form) | {"by": form.by, "count": len(rows), "results": as_plain(rows)})

@@ -19,12 +19,14 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 from playwright.sync_api import Page
 
+from rules.words import Domain
 from tests.browser.conftest import Visit
 from tests.browser.test_console import too_wide
 from tests.browser.test_rules import a_store
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, ambiguous_body, an_attempt, nvlink_attempt, nvlink_body
 from tests.verdicts.test_fleet import NOW, a_failure
+from tests.verdicts.test_quality import a_case, reviewed
 from tests.verdicts.test_unrecognised import FLUX, digest
 from verdicts.models import Node
 
@@ -41,6 +43,7 @@ def samples() -> dict[str, Any]:
     good = a_verdict(nvlink_attempt(), nvlink_body())
     a_verdict(an_attempt("77", end=(timezone.now() - timedelta(hours=1)).isoformat()), ambiguous_body())
     a_fleet()
+    some_reviews()
     waiting = an_attempt("4711")
     return {
         "verdict_id": good.pk,
@@ -64,6 +67,17 @@ def a_fleet() -> None:
         ("n3", 2, {"shared_element": {"kind": "switch", "name": "leaf-1", "nodes": ["n1", "n2", "n3"]}}),
     ):
         a_failure(node, days=days - today, **more)
+
+
+def some_reviews() -> None:
+    """Verdicts that people called right and wrong."""
+    rita = a_user("rita-of-the-samples", "reviewer")
+    for domain, strength, actual in (
+        (Domain.GPU_HARDWARE, "strong", None),
+        (Domain.GPU_HARDWARE, "weak", Domain.NETWORK_FABRIC),
+        (Domain.STORAGE, "moderate", None),
+    ):
+        reviewed(a_case(domain, strength), rita, actual=actual)
 
 
 def patterns(found: Any = None, prefix: str = "", namespace: str = "") -> Iterator[tuple[str, str, list[str]]]:

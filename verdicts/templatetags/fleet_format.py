@@ -39,3 +39,9 @@ def span(value: timedelta) -> str:
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds} s"
+
+
+@register.filter
+def took(seconds: float) -> str:
+    """A number of seconds as a length of time."""
+    return span(timedelta(seconds=seconds)) if seconds >= 1 else "under 1 s"
