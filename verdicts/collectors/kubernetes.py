@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from rules.attempt import TOPOLOGY_KINDS
 from rules.words import Source
 from verdicts.collectors.ask import Ask, Budget, SourceError
 from verdicts.collectors.kubernetes_attempts import forget, told, unended
@@ -18,6 +19,7 @@ from verdicts.collectors.kubernetes_events import collect_events, newest_event
 from verdicts.collectors.kubernetes_facts import Reading, State
 from verdicts.collectors.kubernetes_logs import collect_logs, known_nodes, newest_line
 from verdicts.collectors.kubernetes_objects import JobId
+from verdicts.collectors.kubernetes_topology import learn_places, placed
 from verdicts.collectors.kubernetes_watch import look
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import DiscoverySettings, Found, Probe, SourceSettings
@@ -40,7 +42,8 @@ class KubernetesDiscovery(DiscoverySettings, frozen=True, kw_only=True, tag="kub
     """Attempts in a cluster: in `namespaces`, or all; of objects and pods that carry what `selector` says, or all.
 
     `user_label` and `account_label` name labels or annotations of a run; without, the account is the namespace.
-    Runs that ended more than `history` seconds before the first look are left out.
+    Runs that ended more than `history` seconds before the first look are left out. `topology` names, for each kind of
+    element (rack, switch, …), the label of nodes that says which one a node belongs to.
     """
 
     api: Api = Api()
@@ -48,27 +51,34 @@ class KubernetesDiscovery(DiscoverySettings, frozen=True, kw_only=True, tag="kub
     selector: str = ""
     user_label: str = ""
     account_label: str = ""
+    topology: dict[str, str] = {}
     history: Annotated[float, msgspec.Meta(ge=0, le=30 * 86_400)] = 86_400.0
 
     def check(self) -> None:
         _check(self.api, self.namespaces, self.selector)
+        for kind in self.topology:
+            if kind not in TOPOLOGY_KINDS:
+                raise ValueError(f"topology.{kind}: is none of {', '.join(TOPOLOGY_KINDS)}")
 
     def discover(self, cursor: dict[str, Any], now: datetime, budget: Budget) -> Found:
         state = _state(cursor)
         moment = int(now.timestamp())
         state.first = state.first or moment
+        connection = Connection(self.api, budget)
         looked = look(
-            Connection(self.api, budget),
+            connection,
             state,
             namespaces=self.namespaces,
             selector=self.selector,
             now=moment,
             reading=Reading(user_label=self.user_label, account_label=self.account_label),
         )
+        notes = [*looked.notes, *learn_places(connection, state, self.topology, moment)]
         attempts = told(state, moment, since=state.first - int(self.history), kueue_seen=looked.kueue)
+        attempts = [placed(attempt, state) for attempt in attempts]
         listed = unended(state) if looked.complete else None
         forget(state, moment)
-        return Found(attempts, msgspec.to_builtins(state), listed, looked.notes)
+        return Found(attempts, msgspec.to_builtins(state), listed, tuple(notes))
 
 
 def _state(cursor: dict[str, Any]) -> State:

@@ -89,7 +89,7 @@ class Loose(Fact):
 class State(Fact):
     """The cursor. `first` is when it began; `versions` has where each watch goes on; `parents` which Job belongs to
     which run; `done` the runs that are over and told, while the server still lists them, with their kinds;
-    `news` those of which something new was seen that has yet to be told.
+    `news` those of which something new was seen that has yet to be told; `places` which elements nodes belong to.
     """
 
     first: int = 0
@@ -101,6 +101,8 @@ class State(Fact):
     loose: dict[str, Loose] = {}
     done: dict[str, str] = {}
     news: dict[str, int] = {}
+    places: dict[str, dict[str, str]] = {}
+    places_at: int = 0
 
     def root(self, uid: str) -> str:
         """The run that an object belongs to: itself, or what made it."""

@@ -727,6 +727,42 @@ def test_a_pod_seen_before_its_job_is_not_lost(k8s: Looker) -> None:
     assert k8s.one().nodes == ["gpu-1"]
 
 
+# --- topology -------------------------------------------------------------------------------------------------------
+
+
+def a_labelled_node(name: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {f"site.example/{key}": value for key, value in labels.items()}}}
+
+
+def test_the_elements_that_nodes_belong_to_come_from_their_labels(k8s: Looker) -> None:
+    k8s.settings = {"topology": {"rack": "site.example/rack", "switch": "site.example/leaf"}}
+    k8s.cluster.put("nodes", a_labelled_node("gpu-0", rack="r1", leaf="s1"))
+    k8s.cluster.put("nodes", a_labelled_node("gpu-1", rack="r1", leaf="s2"))
+    k8s.cluster.put("nodes", a_labelled_node("gpu-2"))
+    k8s.cluster.put("jobs", a_job())
+    for index in range(3):
+        k8s.cluster.put("pods", a_pod(f"train-{index}-bcdfg", owner=job_ref(), node=f"gpu-{index}", index=index))
+    k8s.look()
+    assert k8s.one().topology == {"rack": {"r1": ["gpu-0", "gpu-1"]}, "switch": {"s1": ["gpu-0"], "s2": ["gpu-1"]}}
+    k8s.cluster.requests.clear()
+    k8s.look()
+    assert k8s.cluster.asked("/nodes") == []
+
+
+def test_nodes_that_may_not_be_listed_leave_the_topology_out_and_say_so(k8s: Looker) -> None:
+    k8s.settings = {"topology": {"rack": "site.example/rack"}}
+    k8s.cluster.forbidden.add("nodes")
+    k8s.cluster.put("jobs", a_job())
+    k8s.look()
+    assert k8s.one().topology == {}
+    assert k8s.last is not None and k8s.last.notes[0].startswith("topology: nodes: not allowed")
+
+
+def test_a_kind_of_element_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"topology\.row: is none of switch, rail, rack"):
+        KubernetesDiscovery(name="k", topology={"row": "x"}).check()
+
+
 # --- what is kept ---------------------------------------------------------------------------------------------------
 
 
