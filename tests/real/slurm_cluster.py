@@ -31,8 +31,8 @@ PACKAGES = (
 MARK = "INQUEST_TEST_SLURM"
 #: On a node's slurmd, and so on its slurmstepd.
 NODE_MARK = "INQUEST_TEST_SLURM_NODE"
-#: The people here: one who submits, and an account for slurmrestd, which is neither root nor Slurm's.
-SUBMITTER, REST_USER = "games", "daemon"
+#: The people here: one who submits, one who only reads, and an account for slurmrestd, neither root's nor Slurm's.
+SUBMITTER, READER, REST_USER = "games", "bin", "daemon"
 SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 SLURM_CONF = """
@@ -58,6 +58,7 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=1
 JobAcctGatherParams=OverMemoryKill
+TopologyPlugin=topology/tree
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=100
@@ -191,6 +192,8 @@ class SlurmCluster:
         nodes = (NODE.format(name=name, host=self.host, port=port) for name, port in self.node_ports.items())
         self.conf.write_text(SLURM_CONF.format(**values) + "".join(nodes) + PARTITIONS.format(**values))
         (self.home / "etc" / "slurmdbd.conf").write_text(SLURMDBD_CONF.format(**values))
+        leaves = "SwitchName=leaf1 Nodes=gpu-[01-02]\nSwitchName=leaf2 Nodes=gpu-[03-04]\n"
+        (self.home / "etc" / "topology.conf").write_text(leaves + "SwitchName=spine Switches=leaf[1-2]\n")
         gpus = f"NodeName={','.join(self.nodes)} Name=gpu Type=h100 File={self.home}/dev/gpu[0-7] AutoDetect=off\n"
         (self.home / "etc" / "gres.conf").write_text(gpus)
         for name, owner, mode in (
@@ -260,7 +263,7 @@ class SlurmCluster:
         for node in self.nodes:
             self.start_node(node)
         eventually(self.idle, 30, self.logs)
-        self.token_file.write_text(self.token())
+        self.token_file.write_text(self.token(READER))
         self.start_rest()
 
     def start_database(self) -> None:

@@ -212,6 +212,7 @@ def test_jobs_that_end_in_every_way_are_told_alike_by_every_way(slurm: SlurmClus
     looks = every["by_commands"]
     commands, log = Commands(conf=str(slurm.conf)), str(slurm.log)
     [lost] = looks.of(submitted["lost"])
+    assert lost.topology == {"switch": {"leaf2": ["gpu-03", "gpu-04"]}}
     observations, report = collected(slurm, lost, commands=commands, controller_log=log)
     said = "\n".join(observation.body for observation in observations)
     assert "JobState=NODE_FAIL" in said and "Reason=Not responding" in said

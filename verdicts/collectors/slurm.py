@@ -6,12 +6,13 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from rules.attempt import Attempt, natural
 from verdicts.collectors.ask import Budget, BudgetSpent, SourceError
 from verdicts.collectors.server import Server
 from verdicts.collectors.slurm_commands import Commands
 from verdicts.collectors.slurm_evidence import SlurmRecords
 from verdicts.collectors.slurm_look import Look
-from verdicts.collectors.slurm_records import Job, joined, merged, numbered
+from verdicts.collectors.slurm_records import Job, attempt, joined, merged, numbered
 from verdicts.collectors.slurm_ways import Slurm, check_ways, ways
 from verdicts.collectors.source import DiscoverySettings, Found
 
@@ -29,7 +30,8 @@ class SlurmDiscovery(DiscoverySettings, tag="slurm", frozen=True, kw_only=True, 
     Read through slurmrestd where `server` is given, else and where that fails by Slurm's commands. A look goes back
     `overlap` seconds before the last one, for rows that accounting gets late; the first goes back `first_look`.
     `slurm_cluster` is Slurm's own name of the cluster, needed where one accounting serves several. With `partitions` or
-    `accounts` only jobs of these are taken. `accounting = false` is for clusters without slurmdbd.
+    `accounts` only jobs of these are taken. `accounting = false` is for clusters without slurmdbd. With `topology`
+    attempts know which of their nodes share a leaf switch.
     """
 
     server: Server | None = None
@@ -40,6 +42,7 @@ class SlurmDiscovery(DiscoverySettings, tag="slurm", frozen=True, kw_only=True, 
     overlap: Seconds = 600.0
     first_look: Seconds = 3600.0
     accounting: bool = True
+    topology: bool = True
     #: The zone of the cluster's clocks, for stamps in its logs that carry none.
     timezone: str = ""
 
@@ -54,7 +57,7 @@ class SlurmDiscovery(DiscoverySettings, tag="slurm", frozen=True, kw_only=True, 
             raise failure or SourceError("neither Slurm's controller nor its accounting was asked")
         records = [job for job in (*(live or []), *(booked or [])) if self._wanted(job)]
         jobs = self._completed(slurm, look, records, told_by_accounting=booked is not None)
-        attempts = list(look.news(jobs, slurm, self._offset))
+        attempts = list(look.news(jobs, slurm, lambda job: self._told(job, slurm)))
         attempts += look.requeued(jobs) if booked is None else ()
         listed = frozenset(job.id for job in live if not job.ended) if live is not None else None
         return Found(attempts=attempts, cursor=look.cursor(), listed=listed, notes=tuple(slurm.notes))
@@ -113,9 +116,16 @@ class SlurmDiscovery(DiscoverySettings, tag="slurm", frozen=True, kw_only=True, 
             slurm.note(f"how often {len(missing)} jobs were restarted is not known yet; they are told later")
         return whole
 
-    def _offset(self, moment: int) -> str:
-        """The zone's offset at a moment, "" where no zone is configured."""
-        if not self.timezone:
-            return ""
-        zone = datetime.fromtimestamp(moment, ZoneInfo(self.timezone)).strftime("%z")
-        return f"{zone[:3]}:{zone[3:5]}"
+    def _told(self, job: Job, slurm: Slurm) -> Attempt:
+        """The attempt, with what the cluster's settings and its topology add. Raises ValueError."""
+        offset = ""
+        if self.timezone:
+            zone = datetime.fromtimestamp(job.start or job.submit, ZoneInfo(self.timezone)).strftime("%z")
+            offset = f"{zone[:3]}:{zone[3:5]}"
+        told = attempt(job, utc_offset=offset)
+        if not self.topology or len(told.nodes) < 2:
+            return told
+        nodes = frozenset(told.nodes)
+        switches = {name: sorted(below & nodes, key=natural) for name, below in slurm.switches().items()}
+        known = {name: below for name, below in switches.items() if below}
+        return msgspec.structs.replace(told, topology={"switch": known}) if known else told

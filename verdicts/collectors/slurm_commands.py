@@ -27,6 +27,8 @@ SEARCHED = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/opt/slurm/bi
 MAX_ERROR, SHOWN_ERROR = 65_536, 300
 #: Ids and nodes in one command: no kernel lets a command line grow without end.
 CHUNK = 500
+#: How long a topology is remembered.
+REMEMBERED = 600.0
 #: Before any Slurm; it takes no time that is nearer to 1970.
 FOREVER = 366 * 86_400
 #: Words of a daemon that does not answer, as against a question that is wrong.
@@ -77,12 +79,9 @@ class Commands(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             said, complained = _read(process, program, budget, self.seconds)
         finally:
             _end(process)
-        if process.returncode == 0:
-            return said
-        told = " ".join(complained.decode("utf-8", "replace").replace(f"{program}: error: ", "").split())
-        told = redact(told)[:SHOWN_ERROR] or "without a word"
-        kind = Unreachable if _AWAY.search(told) else SourceError
-        raise kind(f"{program} ended with {process.returncode}: {told}")
+        if process.returncode:
+            raise refusal(program, process.returncode, complained)
+        return said
 
     # What is asked
 
@@ -161,6 +160,14 @@ class Commands(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             found += slurm_text.events(self.run("sacctmgr", "-Pnr", "show", "event", which, *window, budget=budget))
         return found
 
+    def switches(self, budget: Budget) -> dict[str, frozenset[str]]:
+        """The nodes below each leaf switch, asked now and then; none where the cluster has no such topology."""
+        known = _switches.get(self)
+        if known is None or known[0] < time.monotonic():
+            found = slurm_text.switches(self.run("scontrol", "show", "topology", budget=budget))
+            known = _switches[self] = (time.monotonic() + REMEMBERED, found)
+        return known[1]
+
     def version(self, budget: Budget) -> str:
         """Slurm's version, as the client has it."""
         return (
@@ -176,8 +183,17 @@ class Commands(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return int(found[1]) if found else 0
 
 
-#: The fields that each `sacct` was found to have.
+def refusal(program: str, code: int, complained: bytes) -> SourceError:
+    """What a command that failed means: Unreachable where a daemon did not answer it."""
+    told = " ".join(complained.decode("utf-8", "replace").replace(f"{program}: error: ", "").split())
+    told = redact(told)[:SHOWN_ERROR] or "without a word"
+    kind = Unreachable if _AWAY.search(told) else SourceError
+    return kind(f"{program} ended with {code}: {told}")
+
+
+#: The fields that each `sacct` was found to have, and the topology that each `scontrol` told, until when.
 _fields: dict[Commands, list[str]] = {}
+_switches: dict[Commands, tuple[float, dict[str, frozenset[str]]]] = {}
 
 
 def _local(moment: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rules.attempt import Attempt
 from verdicts.collectors.ask import BudgetSpent
-from verdicts.collectors.slurm_records import Job, attempt, rfc3339
+from verdicts.collectors.slurm_records import Job, rfc3339
 from verdicts.collectors.slurm_ways import Slurm
 
 #: Accounting is asked for so much time at once, so that a long outage is caught up with piece by piece.
@@ -80,7 +80,7 @@ class Look:
         there = {f"{job.id}@{job.submit}" for job in jobs}
         return {key.rpartition("@")[0] for key, row in self._known.items() if not row[1] and key not in there}
 
-    def news(self, jobs: Iterable[Job], slurm: Slurm, offset: Callable[[int], str]) -> Iterator[Attempt]:
+    def news(self, jobs: Iterable[Job], slurm: Slurm, tell: Callable[[Job], Attempt]) -> Iterator[Attempt]:
         """The attempts of which there is something to tell."""
         for job in jobs:
             if not job.began:
@@ -97,7 +97,7 @@ class Look:
                 self._next[key] = known
                 continue
             try:
-                yield attempt(job, utc_offset=offset(job.start))
+                yield tell(job)
             except ValueError as error:
                 slurm.note(f"job {job.id}: its nodes cannot be read: {error}")
 

@@ -246,7 +246,9 @@ def numbered(
         count = counts[index + 1]
         if counts[index] is None and count and same[index + 1] and follows(rows[index], rows[index + 1]):
             counts[index] = count - 1
-    told = [replace(job, restarts=count) for job, count in zip(rows, counts, strict=True)]
+    told = [
+        job if job.restarts == count else replace(job, restarts=count) for job, count in zip(rows, counts, strict=True)
+    ]
     return told, {job.id for job in told if job.restarts is None}
 
 

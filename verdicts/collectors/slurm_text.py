@@ -1,9 +1,11 @@
 """What Slurm's commands print, read: rows of `sacct`, columns of `squeue`, lines of `scontrol` and `sacctmgr`."""
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from rules.attempt import expand_hostlist
 from verdicts.collectors.ask import SourceError
 from verdicts.collectors.slurm_records import Job, NodeState, Step
 from verdicts.collectors.slurm_values import exit_code, hosts, moment, state, words
@@ -25,6 +27,7 @@ _ID = re.compile(r"(?P<id>[0-9]+(?:_(?:[0-9]+|\[[0-9,%:-]*(?:\.\.\.)?\]))?)(?:\+
 _NODE = re.compile(r"NodeName=(?P<name>\S+) ")
 _STATE = re.compile(r" State=(?P<state>\S+) ")
 _BOOT = re.compile(r" BootTime=(?P<boot>[0-9]+) ")
+_LEAF = re.compile(r"SwitchName=(?P<name>\S+) Level=0 .*\bNodes=(?P<nodes>\S+)")
 _REASON = re.compile(r" Reason=(?P<reason>.*?)(?: \[(?P<by>[^\[\]@]*)@(?P<since>[0-9]+)\])?(?: Comment=.*)?$")
 
 
@@ -124,6 +127,16 @@ def nodes(raw: bytes) -> Iterator[NodeState]:
             since=moment(reason["since"]) if reason and reason["since"] else 0,
             boot=moment(boot["boot"]) if boot else 0,
         )
+
+
+def switches(raw: bytes) -> dict[str, frozenset[str]]:
+    """The nodes below each leaf switch, of `scontrol show topology`; a list that cannot be read is left out."""
+    found = {}
+    for line in raw.decode("utf-8", "replace").split("\n"):
+        if match := _LEAF.match(line.strip()):
+            with contextlib.suppress(ValueError):
+                found[words(match["name"])] = frozenset(expand_hostlist(hosts(match["nodes"])))
+    return found
 
 
 def events(raw: bytes) -> Iterator[NodeState]:

@@ -13,6 +13,8 @@ MAX_WORDS = 1_000
 #: Slurm's "not set" in places where a number has to stand.
 _UNSET = frozenset({0xFFFF, 0xFFFE, 0xFFFF_FFFF, 0xFFFF_FFFE, 0xFFFF_FFFF_FFFF_FFFE, 0xFFFF_FFFF_FFFF_FFFF})
 
+#: In printable text: a bar, and blanks that are not single ones between words.
+_ODD = re.compile(r"[|]|^ |  | $")
 #: The end of the year 9999.
 LAST = 253_402_300_799
 
@@ -50,6 +52,8 @@ def words(value: Any) -> str:
     text = str(value)[: 4 * MAX_WORDS]
     if text in {"(null)", "None assigned"}:
         return ""
+    if len(text) <= MAX_WORDS and text.isprintable() and not _ODD.search(text):
+        return text
     return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029|]", " ", text).split())[:MAX_WORDS]
 
 

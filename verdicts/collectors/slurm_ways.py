@@ -32,6 +32,7 @@ class Slurm:
     budget: Budget
     notes: dict[str, None] = field(default_factory=dict)
     _given_up: SourceError | None = None
+    _switches: dict[str, frozenset[str]] | None = None
 
     def note(self, said: str) -> None:
         """Say something once."""
@@ -81,6 +82,22 @@ class Slurm:
             lambda left: self.commands.nodes(names, left),
         )
 
+    def switches(self) -> dict[str, frozenset[str]]:
+        """The nodes below each leaf switch; none where that cannot be known. Only the commands say it."""
+        if self._switches is None:
+            self._switches = {}
+            if self.rest is None or self._installed():
+                try:
+                    self._switches = self.commands.switches(self.budget)
+                except BudgetSpent:
+                    raise
+                except SourceError as error:
+                    self.note(f"which nodes share a switch is not known ({error})")
+        return self._switches
+
+    def _installed(self) -> bool:
+        return shutil.which("squeue", path=self.commands.folder or SEARCHED) is not None
+
     def version(self) -> str:
         """Slurm's version. Raises SourceError."""
         return self._ask("the version", lambda rest, left: rest.version(left), self.commands.version)
@@ -119,7 +136,7 @@ class Slurm:
                 if isinstance(error, (Unreachable, BudgetSpent)) and not isinstance(error, (Refused, Away)):
                     self._given_up = error
         if refused is not None:
-            if shutil.which("squeue", path=self.commands.folder or SEARCHED) is None:
+            if not self._installed():
                 raise refused
             told = "answer" if self._given_up is not None else f"give {what}"
             self.note(f"slurmrestd did not {told} ({refused}); asked Slurm's commands instead")

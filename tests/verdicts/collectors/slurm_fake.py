@@ -1,57 +1,28 @@
-"""Slurm's commands as small programs that answer from a table, honouring what of their arguments counts."""
+"""Slurm's commands answering from a table, in this process, honouring what of their arguments counts."""
 
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from verdicts.collectors.slurm_commands import Commands
+from verdicts.collectors.ask import Budget
+from verdicts.collectors.slurm_commands import Commands, refusal
 from verdicts.collectors.slurm_text import FIELDS, NEWER
 
-PROGRAM = """#!{python} -IS
-import datetime, json, pathlib, sys, time
-here = pathlib.Path(__file__).parent
-name, arguments = pathlib.Path(__file__).name, sys.argv[1:]
-told = json.loads((here / "state.json").read_text())
-with (here / "calls").open("a") as calls:
-    calls.write(json.dumps([name, *arguments]) + "\\n")
-if name in told["away"]:
-    sys.stderr.write(told["away"][name])
-    sys.exit(1)
-if name in told["raw"]:
-    sys.stdout.buffer.write(told["raw"][name].encode("latin-1"))
-    sys.exit(0)
-options = dict(a[2:].partition("=")[::2] for a in arguments if a.startswith("--"))
-if name == "squeue":
-    if "json" not in options:
-        sys.exit("no columns here")
-    print(json.dumps({{"errors": [], "jobs": told["controller"]}}))
-elif name == "sacct" and "helpformat" in options:
-    print(" ".join(told["fields"]))
-elif name == "sacct":
-    def seconds(text):
-        return datetime.datetime.fromisoformat(text + "+00:00").timestamp()
-    ids = options["jobs"].split(",") if "jobs" in options else None
-    begin, end = seconds(options["starttime"]), seconds(options.get("endtime", "9999-01-01T00:00:00"))
-    for row in told["accounting"]:
-        job = row["JobID"].split(".")[0].split("+")[0]
-        over = float(row["End"]) if row["End"] != "Unknown" else float("inf")
-        start = float(row["Start"]) if row["Start"] not in ("Unknown", "None") else float(row["Submit"])
-        if "." in row["JobID"] and "allocations" in options:
-            continue
-        if (job in ids) if ids is not None else (start <= end and over >= begin):
-            cells = [str(row.get(column, "")) for column in options["format"].split(",")]
-            sys.stdout.write("".join(cell + options["delimiter"] for cell in cells) + "\\n")
-elif name == "scontrol":
-    sys.stdout.write(told["nodes"])
-elif name == "sacctmgr":
-    sys.stdout.write(told["events"])
-elif name == "sinfo":
-    print("slurm 22.05.8")
-"""
+PROGRAMS = ("squeue", "sacct", "scontrol", "sacctmgr", "sinfo")
+_fakes: dict[str, FakeSlurm] = {}
+
+
+class FakeCommands(Commands, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The commands in a folder that stands for a fake."""
+
+    def run(self, program: str, *arguments: str, budget: Budget) -> bytes:
+        said = _fakes[self.folder].answer(program, *arguments)
+        budget.take(len(said))
+        return said
 
 
 @dataclass
@@ -63,28 +34,64 @@ class FakeSlurm:
     controller: list[dict[str, Any]] = field(default_factory=list)
     nodes: str = ""
     events: str = ""
+    topology: str = ""
     away: dict[str, str] = field(default_factory=dict)
     raw: dict[str, str] = field(default_factory=dict)
     fields: list[str] = field(default_factory=lambda: [name for name in FIELDS if name not in NEWER])
+    called: list[tuple[str, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for name in ("squeue", "sacct", "scontrol", "sacctmgr", "sinfo"):
-            program = self.folder / name
-            program.write_text(PROGRAM.format(python=sys.executable))
-            program.chmod(0o755)
+        for name in PROGRAMS:
+            (self.folder / name).touch(0o755)
 
     @property
     def commands(self) -> Commands:
-        """The commands, which answer what the tables say now."""
-        told = {name: getattr(self, name) for name in ("accounting", "controller", "nodes", "events", "away", "raw")}
-        (self.folder / "state.json").write_text(json.dumps({**told, "fields": self.fields}))
-        return Commands(folder=str(self.folder))
+        """The commands, which answer what the tables say then."""
+        _fakes[str(self.folder)] = self
+        return FakeCommands(folder=str(self.folder))
 
-    def calls(self, name: str) -> list[list[str]]:
+    def calls(self, name: str) -> list[tuple[str, ...]]:
         """The arguments with which a command was called."""
-        file = self.folder / "calls"
-        lines = file.read_text().splitlines() if file.exists() else []
-        return [call[1:] for call in map(json.loads, lines) if call[0] == name]
+        return [call[1:] for call in self.called if call[0] == name]
+
+    def answer(self, name: str, *arguments: str) -> bytes:
+        """What a command says. Raises SourceError."""
+        self.called.append((name, *arguments))
+        if name in self.away:
+            raise refusal(name, 1, self.away[name].encode())
+        if name in self.raw:
+            return self.raw[name].encode()
+        options = dict(a[2:].partition("=")[::2] for a in arguments if a.startswith("--"))
+        if name == "squeue":
+            return json.dumps({"errors": [], "jobs": self.controller}).encode()
+        if name == "sacct":
+            return " ".join(self.fields).encode() if "helpformat" in options else self._rows(options).encode()
+        if name == "scontrol":
+            return (self.topology if "topology" in arguments else self.nodes).encode()
+        return self.events.encode() if name == "sacctmgr" else b"slurm 22.05.8"
+
+    def _rows(self, options: dict[str, str]) -> str:
+        """The rows of the jobs that are named, else of those that ran in the window, as `sacct` chooses them."""
+        ids = options["jobs"].split(",") if "jobs" in options else None
+        begin, end = _seconds(options["starttime"]), _seconds(options.get("endtime", "9999-01-01T00:00:00"))
+        said = ""
+        for row in self.accounting:
+            job = row["JobID"].split(".")[0].split("+")[0]
+            start, over = _moment(row["Start"], row["Submit"]), _moment(row["End"], float("inf"))
+            if "." in row["JobID"] and "allocations" in options:
+                continue
+            if (job in ids) if ids is not None else (start <= end and over >= begin):
+                cells = (str(row.get(column, "")) for column in options["format"].split(","))
+                said += "".join(cell + options["delimiter"] for cell in cells) + "\n"
+        return said
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text + "+00:00").timestamp()
+
+
+def _moment(value: int | str, otherwise: float) -> float:
+    return otherwise if value in ("Unknown", "None") else float(value)
 
 
 def a_row(job: str, *, submit: int, start: int | str = "", end: int | str = "Unknown", **other: Any) -> dict[str, Any]:

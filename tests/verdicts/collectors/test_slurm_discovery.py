@@ -338,6 +338,30 @@ def test_a_cluster_without_accounting_is_read_from_the_controller(slurm: FakeSlu
     assert not found.notes and not slurm.calls("sacct")
 
 
+def test_attempts_know_which_of_their_nodes_share_a_switch(slurm: FakeSlurm, looks: Looks) -> None:
+    slurm.topology = (
+        "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=gpu-[01,03] \n"
+        "SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=gpu-[02,04-99]\n"
+        "SwitchName=bad Level=0 LinkSpeed=1 Nodes=n[1-99999999]\n"
+        "SwitchName=spine Level=1 LinkSpeed=1 Nodes=gpu-[01-99] Switches=leaf[1-2]\n"
+    )
+    slurm.accounting = [a_row("5", submit=T0), a_row("6", submit=T0, NodeList="gpu-01")]
+    told = {a.job_id: a.topology for a in looks.at(T0 + 10).attempts}
+    assert told == {"5": {"switch": {"leaf1": ["gpu-01"], "leaf2": ["gpu-02"]}}, "6": {}}
+    assert len([call for call in slurm.calls("scontrol") if "topology" in call]) == 1
+
+
+def test_a_topology_that_is_not_to_be_had_is_told_and_hinders_nothing(slurm: FakeSlurm, looks: Looks) -> None:
+    slurm.away = {"scontrol": "scontrol: error: no topology here"}
+    slurm.accounting = [a_row("5", submit=T0)]
+    found = looks.at(T0 + 10)
+    assert keys(found) == [("5", 0, at(T0))]
+    assert "which nodes share a switch is not known" in " ".join(found.notes)
+    looks.options = {"topology": False}
+    slurm.accounting.append(a_row("6", submit=T0))
+    assert not looks.at(T0 + 20).notes
+
+
 def test_only_the_partitions_and_accounts_asked_for(slurm: FakeSlurm, looks: Looks) -> None:
     slurm.accounting = [
         a_row("4", submit=T0, Partition="cpu"),
