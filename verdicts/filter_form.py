@@ -8,7 +8,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from verdicts import wording
-from verdicts.facets import LABELS, Facet, facets, text_of
+from verdicts.facets import LABELS, LOOKED_AT, Facet, facets, text_of
 from verdicts.filters import VerdictFilter
 from verdicts.keyset import Cursor
 from verdicts.listing import PAGING, problems
@@ -129,6 +129,11 @@ class FilterForm:
             for facet in facets(self.filters)
             if facet.words and (len(facet.words) > 1 or facet.chosen or facet.name in _OPEN)
         ]
+
+    @property
+    def looked_at(self) -> int:
+        """How many rows the facets' counts are of, where more match; 0 where the counts are of all."""
+        return LOOKED_AT if any(facet.at_least for facet, _ in self.facets) else 0
 
     @property
     def text(self) -> str:

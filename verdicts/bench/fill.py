@@ -81,13 +81,13 @@ def fill(number: int, *, seed: int = 1, until: datetime | None = None, days: int
         raise NotEmptyError("there are attempts in this database: make one of its own for this")
     made = _Maker(Random(seed), number, until or datetime.now(UTC), days)
     made.names()
-    triggered = [table for table in COLUMNS if table != "verdicts_observation"]
-    with without_triggers(triggered), without_indexes("verdicts_listrow"), connection.cursor() as cursor:
+    with without_triggers(COLUMNS), without_indexes(COLUMNS), connection.cursor() as cursor:
         for start in range(0, number, CHUNK):
             rows = made.chunk(range(start, min(start + CHUNK, number)))
             for table, columns in COLUMNS.items():
                 copy_rows(cursor, table, columns.split(), rows[table])
             yield min(start + CHUNK, number)
+    with without_triggers(["verdicts_listrow"]), without_indexes(["verdicts_listrow"]), connection.cursor() as cursor:
         cursor.execute("ANALYZE")  # or the join of all tables is planned for empty ones
         cursor.execute("SELECT verdicts_list_all()")
     with connection.cursor() as cursor:
