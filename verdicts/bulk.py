@@ -14,6 +14,8 @@ from verdicts.choices import Label, Mode
 from verdicts.conclude import request_attribution
 from verdicts.models import Attempt, ListRow, Verdict
 from verdicts.record import NotPermitted, record_review
+from verdicts.talk import NotPermitted as MayNotComment
+from verdicts.talk import add_comment
 
 #: More rows than this are a mistake more often than a wish.
 MOST_ROWS = 200
@@ -25,6 +27,7 @@ class Action(StrEnum):
     RIGHT = "right"
     WRONG = "wrong"
     UNDECIDABLE = "undecidable"
+    COMMENT = "comment"
     ATTRIBUTE = "attribute"
 
 
@@ -40,6 +43,8 @@ class Outcome:
 
 def may(user: User, action: Action) -> bool:
     """Whether the user may do this to a row."""
+    if action is Action.COMMENT:
+        return permissions.may_comment(user)
     return permissions.may_attribute(user) if action is Action.ATTRIBUTE else permissions.may_review(user)
 
 
@@ -57,17 +62,15 @@ def apply(
     Raises NotPermitted, and InputError for what no row could be done with.
     """
     if not may(by, action):
-        raise NotPermitted(
-            "asking for attributions needs the group operator"
-            if action is Action.ATTRIBUTE
-            else "reviewing needs the group reviewer"
-        )
+        raise NotPermitted(_NEEDS[action])
     if not rows:
         raise InputError("rows: none is named")
     if len(rows) > MOST_ROWS:
         raise InputError(f"rows: at most {MOST_ROWS} at once")
     if action is Action.WRONG and actual_domain is None:
         raise InputError("actual_domain: a review that says wrong names what it really was")
+    if action is Action.COMMENT and not note.strip():
+        raise InputError("note: a comment needs some text")
     found = ListRow.objects.in_bulk(list(rows))
 
     def label(row: ListRow) -> str:
@@ -87,8 +90,21 @@ def apply(
         request_attribution(row.attempt_id, Mode.SLOW, by=by)
         return "asked for"
 
-    do = attribute if action is Action.ATTRIBUTE else label
+    def comment(row: ListRow) -> str:
+        if row.verdict_id is None:
+            raise InputError("it has no verdict yet that could be commented on")
+        add_comment(row.verdict_id, by=by, text=note)
+        return "commented on"
+
+    do = {Action.ATTRIBUTE: attribute, Action.COMMENT: comment}.get(action, label)
     return [_outcome(pk, found.get(pk), do) for pk in _once(rows)]
+
+
+_NEEDS = {
+    Action.ATTRIBUTE: "asking for attributions needs the group operator",
+    Action.COMMENT: "commenting needs the group reviewer, operator or lead",
+    **dict.fromkeys((Action.RIGHT, Action.WRONG, Action.UNDECIDABLE), "reviewing needs the group reviewer"),
+}
 
 
 def _once(rows: Iterable[UUID]) -> list[UUID]:
@@ -103,5 +119,5 @@ def _outcome(pk: UUID, row: ListRow | None, do: Callable[[ListRow], str]) -> Out
         return Outcome(pk, name, done=True, said=do(row))
     except (Verdict.DoesNotExist, Attempt.DoesNotExist):
         return Outcome(pk, name, done=False, said="it is not there any more")
-    except (InputError, NotPermitted) as error:
+    except (InputError, NotPermitted, MayNotComment) as error:
         return Outcome(pk, name, done=False, said=str(error))

@@ -24,6 +24,7 @@ from verdicts.models import Attempt, ListRow, SavedView
 from verdicts.record import NotPermitted
 from verdicts.text_search import NEWEST, has_trigrams
 
+_DONE = {bulk.Action.ATTRIBUTE: "asked for a new attribution", bulk.Action.COMMENT: "commented on"}
 #: Rows that a page asks for anew at once: no more than it shows.
 MOST_POLLED = 100
 
@@ -118,7 +119,7 @@ def apply_bulk(request: Request) -> HttpResponse:
             "outcomes": outcomes,
             "done": sum(outcome.done for outcome in outcomes),
             "refused": [outcome for outcome in outcomes if not outcome.done],
-            "word": "asked for a new attribution" if action is bulk.Action.ATTRIBUTE else "labelled",
+            "word": _DONE.get(action, "labelled"),
         }
     return render(request, f"verdicts/bulk.html{'#outcome' if part_wanted(request, 'bulk-outcome') else ''}", context)
 

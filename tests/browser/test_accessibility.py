@@ -54,6 +54,8 @@ def samples() -> dict[str, Any]:
         "node_id": Node.objects.get(name="n1").pk,
         "kind": "switch",
         "element": "leaf-1",
+        "form": "csv",
+        "view_id": good.pk,
     }
 
 

@@ -26,7 +26,7 @@ from tests.verdicts.page_bodies import (
 )
 from verdicts import record, text_search
 from verdicts.choices import Label
-from verdicts.models import AttributionRequest, ListRow, Review, SavedView
+from verdicts.models import AttributionRequest, Comment, ListRow, Review, SavedView
 
 pytestmark = pytest.mark.django_db
 
@@ -341,7 +341,18 @@ def test_attempts_are_asked_about_again_also_those_that_were_not_analysed(as_: V
     assert "being attributed" in text_of(as_("operator").get(LIST))
 
 
-@pytest.mark.parametrize(("group", "action"), [("viewer", "right"), ("operator", "right"), ("reviewer", "attribute")])
+def test_many_are_commented_on_at_once(as_: Visitor) -> None:
+    several()
+    client = as_("operator")
+    said = text_of(bulk(client, "comment", *ListRow.objects.filter(is_current=True), note="Rack 7 lost its power."))
+    assert "3 of 4 rows: commented on." in said
+    assert set(Comment.objects.values_list("text", flat=True)) == {"Rack 7 lost its power."}
+    assert "A comment needs some text. Nothing was done." in text_of(bulk(client, "comment", *ListRow.objects.all()))
+
+
+@pytest.mark.parametrize(
+    ("group", "action"), [("viewer", "comment"), ("viewer", "right"), ("operator", "right"), ("reviewer", "attribute")]
+)
 def test_a_role_that_may_not_is_told_so_and_nothing_is_done(as_: Visitor, group: str, action: str) -> None:
     several()
     said = text_of(bulk(as_(group), action, *ListRow.objects.all()))
