@@ -7,7 +7,7 @@ once, and stores the answers.
 import logging
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,6 +25,7 @@ from verdicts.collectors.config import ClusterSettings
 from verdicts.collectors.source import Probe, SourceSettings
 from verdicts.conclude import current_ruleset
 from verdicts.models import Node, SourceState
+from verdicts.redaction import clean_text
 from verdicts.storable import storable
 
 log = logging.getLogger(__name__)
@@ -180,7 +181,7 @@ def check(*, cluster: str = "", name: str = "", nodes: Iterable[str] = ()) -> li
         found = list(pool.map(lambda one: _probe(one[1], known[one[0].name]), chosen))
     out = []
     for (settings, source), probe in zip(chosen, found, strict=True):
-        checked = judge(settings, source, probe, known[settings.name], ruleset, timezone.now())
+        checked = _clean(judge(settings, source, probe, known[settings.name], ruleset, timezone.now()))
         _stored(settings, source, checked)
         out.append(checked)
     return out
@@ -225,6 +226,12 @@ def _nodes_of(cluster: str, more: Iterable[str]) -> list[str]:
     lately = Node.objects.filter(cluster=cluster_row(cluster), attempts__created_at__gte=since)
     names = set(lately.order_by("-created_at").values_list("name", flat=True).distinct()[:MAX_NODES])
     return sorted(names | set(more))
+
+
+def _clean(checked: Checked) -> Checked:
+    """The same without secrets in what the other side said."""
+    lists = {field: [*map(clean_text, getattr(checked, field))] for field in ("fix", "notes", "nodes_missing")}
+    return replace(checked, summary=clean_text(checked.summary), version=clean_text(checked.version), **lists)
 
 
 def _stored(cluster: ClusterSettings, source: SourceSettings, checked: Checked) -> None:

@@ -25,8 +25,13 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rules.words import ReportStatus, Source
 from tests.planted import PLANTED
 from tests.verdicts.builders import a_report, an_attempt, an_observation
-from verdicts import conclude, models, record, tasks
+from verdicts import conclude, discover, gather, models, record, source_check, source_find, sources, tasks
 from verdicts.choices import Mode
+from verdicts.collectors.ask import Ask, Budget, SourceError, Unreachable
+from verdicts.collectors.config import Clusters, ClusterSettings
+from verdicts.collectors.files import Files
+from verdicts.collectors.sink import Sink
+from verdicts.collectors.source import Probe, SourceSettings
 from verdicts.ingest import ingest_path
 
 pytestmark = pytest.mark.django_db
@@ -131,6 +136,34 @@ def by_what_collectors_obtained(site: Site) -> None:
     assert conclude.attribute_now(conclude.request_attribution(attempt.pk, Mode.SLOW).pk) is not None
 
 
+def by_files_of_a_cluster(site: Site) -> None:
+    """The whole way: an attempt that discovery found over, its log read by a collector, and a check of the source."""
+    (site.folder / "train.out").write_text("\n".join(f"ERROR: {line}" for line in LINES))
+    source = Files(name="train", source=Source.APPLOG, root=str(site.folder), paths=["train.out"])
+    cluster = ClusterSettings(name="gamma", settle=0, source=[source, Says(name="says", source=Source.SYSLOG)])  # type: ignore[list-item]
+    for module in (gather, discover, source_check, source_find):
+        site.monkeypatch.setattr(module, "current_clusters", lambda: Clusters(cluster=[cluster]))
+    sources.forget()
+    assert discover.store(cluster, [an_attempt("found", cluster="gamma", reason=LINES[3])]) == []
+    gather.work()
+    source_check.check()
+    conclude.work()
+    sources.forget()
+    attempt = models.Attempt.objects.get(job_id="found")
+    assert attempt.observations.exists() and attempt.verdicts.exists()
+
+
+class Says(SourceSettings, tag="says", frozen=True, kw_only=True):
+    """A source whose every answer has secrets."""
+
+    def collect(self, ask: Ask, out: Sink) -> None:
+        out.note(LINES[4])
+        raise Unreachable("\n".join(LINES))
+
+    def probe(self, nodes: Any, budget: Budget) -> Probe:
+        raise SourceError("\n".join(LINES))
+
+
 def by_a_worker_that_fails(site: Site) -> None:
     attempt, _ = record.record_attempt(an_attempt("broken"))
     request = conclude.request_attribution(attempt.pk, Mode.SLOW)
@@ -147,7 +180,15 @@ def by_a_worker_that_fails(site: Site) -> None:
     assert "ValueError" in request.error and "[redacted: " in request.error
 
 
-WAYS = [by_ingest, by_upload, by_api, by_fields_of_attempts, by_what_collectors_obtained, by_a_worker_that_fails]
+WAYS = [
+    by_ingest,
+    by_upload,
+    by_api,
+    by_fields_of_attempts,
+    by_what_collectors_obtained,
+    by_files_of_a_cluster,
+    by_a_worker_that_fails,
+]
 
 
 @pytest.fixture
