@@ -7,13 +7,13 @@ does, and what did not answer by then is said so in its report.
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import F, Max, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -22,7 +22,7 @@ from rules.observation import Observation
 from rules.terminal import scheduler_state
 from rules.words import ReportStatus, Source, State
 from verdicts import limits, record, sources
-from verdicts.choices import CollectionReason, Mode, RequestState, Scheduler
+from verdicts.choices import CollectionReason, Mode, RequestState
 from verdicts.clusters import current_clusters
 from verdicts.collectors.ask import Ask, Budget, SourceError, Unreachable
 from verdicts.collectors.config import ClusterSettings
@@ -34,71 +34,17 @@ from verdicts.evidence import given_attempt
 from verdicts.lease import Kept, Lease, LeaseLost, give_up, take_next
 from verdicts.models import Attempt, AttributionRequest, Collection, CollectionTask
 from verdicts.redaction import current_redactor
-from verdicts.waking import wake, wake_again
+from verdicts.rounds import applies, begin, pause, since_end, window
+from verdicts.waking import wake_again
 
 log = logging.getLogger(__name__)
 
-#: How long after a round what could not be had is asked for once more.
-AGAIN_AFTER = (timedelta(minutes=1), timedelta(minutes=10), timedelta(hours=1))
-#: An attempt without a start or an end is looked for so long before its end or after its start.
-UNKNOWN_LENGTH = timedelta(hours=24)
-#: What happened after an attempt's end is still about it for so long.
-TRAIL = timedelta(minutes=2)
-#: Sources that only one kind of scheduler has.
-ONLY = {Source.SCHEDULER: Scheduler.SLURM, Source.KUBERNETES: Scheduler.KUBERNETES}
+#: A source may take so much of what is left of its round: what it gave until then has yet to be stored.
+SHARE = 0.9
 
 
 class NotConfigured(LookupError):
     """The attempt's cluster has no sources in the clusters file; the message says so."""
-
-
-def begin(
-    attempt: Attempt,
-    cluster: ClusterSettings,
-    reason: CollectionReason,
-    *,
-    by: User | None = None,
-    only: Iterable[str] | None = None,
-    delay: timedelta = timedelta(),
-) -> Collection | None:
-    """Have an attempt's evidence collected; the open round is the answer if there is one.
-
-    The caller holds the attempt's lock. `only` names the sources to ask. Where there is none to ask, the verdict is
-    asked for at once and the answer is None.
-    """
-    standing = attempt.collections.filter(finished_at__isnull=True).first()
-    if standing is not None:
-        return standing
-    chosen = [
-        source
-        for source in cluster.source
-        if (only is None or source.name in only) and _applies(source, attempt.scheduler)
-    ]
-    if not chosen:
-        ask_attribution(attempt, Mode.SLOW, by=by)
-        return None
-    due = timezone.now() + delay
-    last = attempt.collections.aggregate(last=Max("round"))["last"] or 0
-    collection = Collection.objects.create(
-        attempt=attempt, round=last + 1, reason=reason.value, requested_by=by, due_at=due
-    )
-    turn = due if by else due + _crowd(attempt)
-    tasks = CollectionTask.objects.bulk_create(
-        CollectionTask(
-            collection=collection,
-            cluster_id=attempt.cluster_id,
-            name=source.name,
-            kind=source.kind,
-            source=source.source.value,
-            due_at=due,
-            turn_at=turn,
-            sent_at=None if delay else due,
-        )
-        for source in chosen
-    )
-    if not delay:
-        transaction.on_commit(lambda: wake([task.pk for task in tasks], CollectionTask))
-    return collection
 
 
 @transaction.atomic
@@ -115,22 +61,22 @@ def ask(attempt_id: UUID, *, by: User | None = None) -> Collection:
 
 
 def ended(attempt: Attempt, cluster: ClusterSettings) -> None:
-    """Have an attempt that is over looked at, once. The caller holds the attempt's lock."""
-    if attempt.collections.exists() or attempt.requests.exists():
+    """Have an attempt that is over looked at, once. The caller holds the attempt's lock.
+
+    That somebody asked while it ran is not that look.
+    """
+    if attempt.collections.filter(reason=CollectionReason.ENDED.value).exists():
         return
     if not cluster.successes and _succeeded(attempt):
+        told = set(attempt.reports.values_list("collector", flat=True))
         for source in cluster.source:
-            if _applies(source, attempt.scheduler):
+            if source.name not in told and applies(source, attempt.scheduler):
                 record.store_collected(attempt, [], _not_asked(source, "not asked: the attempt succeeded"))
-        ask_attribution(attempt, Mode.SLOW)
+        if not attempt.requests.exists():
+            ask_attribution(attempt, Mode.SLOW)
         return
-    since_end = timezone.now() - attempt.ended_at if attempt.ended_at else timedelta()
-    begin(
-        attempt,
-        cluster,
-        CollectionReason.ENDED,
-        delay=max(timedelta(seconds=cluster.settle) - since_end, timedelta()),
-    )
+    settled = timedelta(seconds=cluster.settle) - since_end(attempt)
+    begin(attempt, cluster, CollectionReason.ENDED, delay=max(settled, timedelta()))
 
 
 def work() -> int:
@@ -156,41 +102,28 @@ def sweep() -> int:
     sent = wake_again(CollectionTask)
     give_up(CollectionTask)
     going_on = Collection.objects.filter(finished_at__isnull=True)
-    for pk in going_on.filter(fast_at__lte=Now(), fast_asked_at__isnull=True).values_list("pk", flat=True):
-        _first_verdict(pk)
-    for pk in going_on.filter(deadline__lte=Now()).values_list("pk", flat=True):
-        _close(pk)
+    unfinished = CollectionTask.objects.open().filter(collection=OuterRef("pk"))
+    _for_each(going_on.filter(Q(deadline__lte=Now()) | ~Exists(unfinished)).values_list("pk", flat=True), _close)
+    first = going_on.filter(fast_at__lte=Now(), fast_asked_at__isnull=True)
+    _for_each(first.values_list("pk", flat=True), _first_verdict)
     return sent
 
 
-def window(attempt: Attempt, source: SourceSettings, now: datetime) -> tuple[datetime, datetime]:
-    """From when to when an attempt's evidence is asked for, in UTC.
-
-    What a requeued job printed before its start it printed in the attempt before.
-    """
-    lead = 0.0 if attempt.restart_count and source.source is Source.APPLOG else source.lead
-    end = attempt.ended_at or now
-    start = attempt.started_at or attempt.submit_time or end - UNKNOWN_LENGTH
-    begin_at = min(start, end) - timedelta(seconds=lead)
-    return begin_at.astimezone(UTC), min(end + TRAIL, max(now, end)).astimezone(UTC)
-
-
-def _applies(source: SourceSettings, scheduler: str) -> bool:
-    """Whether a source can have anything about a job of that scheduler."""
-    owner = ONLY.get(source.source)
-    return owner is None or not scheduler or scheduler in (owner, Scheduler.STATIC)
+def _for_each(rounds: Iterable[UUID], do: Callable[[UUID], None]) -> None:
+    """Do the same for each round: one that cannot be served does not keep the others waiting."""
+    for pk in rounds:
+        try:
+            do(pk)
+        except (OperationalError, InterfaceError):
+            raise
+        except Attempt.DoesNotExist:
+            log.info("round %s is gone with its attempt", pk)
+        except Exception:
+            log.exception("round %s was left as it is", pk)
 
 
 def _succeeded(attempt: Attempt) -> bool:
     return scheduler_state(attempt.state) is State.SUCCEEDED
-
-
-def _crowd(attempt: Attempt) -> timedelta:
-    """How long an attempt lets others go first: a little for each that its workload has in the queue already."""
-    if attempt.workload_id is None:
-        return timedelta()
-    open_ones = Collection.objects.filter(attempt__workload=attempt.workload_id, finished_at__isnull=True).order_by()
-    return limits.CROWD_STEP * open_ones[: limits.MAX_CROWD].count()
 
 
 def _collect(lease: Lease[CollectionTask]) -> None:
@@ -215,7 +148,7 @@ def _collect(lease: Lease[CollectionTask]) -> None:
         _store(lease, [], _not_asked(source, why or "not asked: the round's time was up"), again=True)
         return
     sink = Sink(source.name, source.source, current_ruleset(), current_redactor())
-    budget = Budget.of(seconds=min(source.seconds, left), megabytes=source.megabytes)
+    budget = Budget.of(seconds=min(source.seconds, max(round(left * SHARE, 1), 0.1)), megabytes=source.megabytes)
     error: SourceError | None = None
     with Kept(lease, lambda: {"read": sink.lines, "bytes": budget.taken}):
         try:
@@ -231,7 +164,7 @@ def _collect(lease: Lease[CollectionTask]) -> None:
     unreachable = isinstance(error, Unreachable)
     sources.noted(cluster.name, source, report, unreachable=unreachable)
     report = sources.judged(cluster.name, source, report)
-    early = attempt.ended_at is not None and timezone.now() < attempt.ended_at + timedelta(seconds=source.lag)
+    early = attempt.ended_at is not None and since_end(attempt) < timedelta(seconds=source.lag)
     _store(lease, observations, report, again=unreachable or early)
 
 
@@ -288,8 +221,8 @@ def _store(
         kept=report.kept,
         bytes=report.bytes,
         seconds=report.seconds,
-        again=again,
         error="",
+        **({"again": True} if again else {}),
     )
     if not CollectionTask.objects.open().filter(collection=lease.row.collection_id).exists():
         _end(attempt, lease.row.collection_id)
@@ -311,16 +244,10 @@ def _end(attempt: Attempt, collection_id: UUID) -> None:
             attempt=attempt, mode=Mode.FAST.value, state=RequestState.PENDING.value, requested_by=None
         ).delete()
     ask_attribution(attempt, Mode.SLOW)
-    names = list(CollectionTask.objects.filter(collection=collection_id, again=True).values_list("name", flat=True))
+    names = set(CollectionTask.objects.filter(collection=collection_id, again=True).values_list("name", flat=True))
     cluster = current_clusters().named(attempt.cluster.name)
-    collection = Collection.objects.get(pk=collection_id) if names else None
-    if collection is None or cluster is None or collection.round > len(AGAIN_AFTER):
-        return
-    lag = max((source.lag for source in cluster.source if source.name in names), default=0.0)
-    since_end = timezone.now() - attempt.ended_at if attempt.ended_at else timedelta()
-    unanswered = collection.tasks.filter(again=True, status=ReportStatus.ERROR.value).exists()
-    delay = AGAIN_AFTER[collection.round - 1] if unanswered else timedelta(seconds=lag) - since_end
-    begin(attempt, cluster, CollectionReason.AGAIN, only=names, delay=max(delay, timedelta(seconds=1)))
+    if names and cluster is not None and (delay := pause(attempt, cluster, collection_id, names)) is not None:
+        begin(attempt, cluster, CollectionReason.AGAIN, only=names, delay=delay)
 
 
 @transaction.atomic
