@@ -76,7 +76,9 @@ class Verdicts(APIView):
 
     permission_classes = [ReadOnly]
 
-    @extend_schema(parameters=[*_FILTERS, *_PAGES], responses={200: VerdictPageSerializer})
+    @extend_schema(
+        operation_id="verdicts_list", parameters=[*_FILTERS, *_PAGES], responses={200: VerdictPageSerializer}
+    )
     def get(self, request: Request) -> Response:
         query = request.query_params
         limit = limit_of(query)
@@ -109,7 +111,7 @@ class Export(APIView):
 
     permission_classes = [ReadOnly]
 
-    @extend_schema(parameters=_FILTERS, responses={(200, "text/csv"): OpenApiTypes.STR})
+    @extend_schema(operation_id="verdicts_export", parameters=_FILTERS, responses={(200, "text/csv"): OpenApiTypes.STR})
     def get(self, request: Request, form: str) -> HttpResponseBase:
         if form not in FORMS:
             raise NotFound
