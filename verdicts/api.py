@@ -144,7 +144,7 @@ class Observations(_List):
     def get_queryset(self) -> QuerySet[Observation]:
         return _attempt(self.kwargs["pk"]).observations.all()
 
-    def filter_queryset(self, queryset: QuerySet[Observation]) -> QuerySet[Observation]:
+    def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return in_order(super().filter_queryset(queryset), self.request.query_params.get("order") or "arrival")
 
     @extend_schema(

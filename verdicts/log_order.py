@@ -48,5 +48,5 @@ def _printed(text: str) -> Stamp | None:
 
 def window_of(body: Mapping[str, Any]) -> tuple[int | None, str]:
     """A moment of the attempt and its zone, out of its stored body."""
-    times = {name: body.get(name) for name in ("end", "start", "submit_time")}
-    return reference(Attempt(job_id="-", **times)), str(body.get("utc_offset") or "")
+    dated = Attempt(job_id="-", end=body.get("end"), start=body.get("start"), submit_time=body.get("submit_time"))
+    return reference(dated), str(body.get("utc_offset") or "")

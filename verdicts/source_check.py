@@ -230,8 +230,14 @@ def _nodes_of(cluster: str, more: Iterable[str]) -> list[str]:
 
 def _clean(checked: Checked) -> Checked:
     """The same without secrets in what the other side said."""
-    lists = {field: [*map(clean_text, getattr(checked, field))] for field in ("fix", "notes", "nodes_missing")}
-    return replace(checked, summary=clean_text(checked.summary), version=clean_text(checked.version), **lists)
+    return replace(
+        checked,
+        summary=clean_text(checked.summary),
+        version=clean_text(checked.version),
+        fix=[*map(clean_text, checked.fix)],
+        notes=[*map(clean_text, checked.notes)],
+        nodes_missing=[*map(clean_text, checked.nodes_missing)],
+    )
 
 
 def _stored(cluster: ClusterSettings, source: SourceSettings, checked: Checked) -> None:

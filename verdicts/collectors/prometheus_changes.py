@@ -179,9 +179,9 @@ class Changes:
                 thing.said.setdefault(current, _Said(old=before is None and thing.kind is Kind.EVENT)).add(at, current)
         for (name, node, _), thing in self._things.items():
             sample = f"{name}{_labels(thing.labels)}"
-            for value, said in thing.said.items():
-                text = f"increase({sample})" if value is None else sample
-                for at, number in said.all(summed=value is None):
+            for stated, said in thing.said.items():
+                text = f"increase({sample})" if stated is None else sample
+                for at, number in said.all(summed=stated is None):
                     old, said.old = said.old, False
                     yield self._line(node, at, thing.kind, f"{f'before({text})' if old else text} {_written(number)}")
 
@@ -207,7 +207,9 @@ class Changes:
         parts: dict[tuple[str, tuple[tuple[str, str], ...]], list[_Thing]] = {}
         for (name, node, _), thing in self._things.items():
             if node and name != "up" and thing.kind is not Kind.CONDITION:
-                gpu = tuple((k, thing.labels[k]) for k in ("UUID", "gpu") if k in thing.labels)
+                gpu: tuple[tuple[str, str], ...] = tuple(
+                    (k, thing.labels[k]) for k in ("UUID", "gpu") if k in thing.labels
+                )
                 parts.setdefault((node, ()), []).append(thing)
                 if gpu:
                     parts.setdefault((node, gpu), []).append(thing)
