@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from verdicts import fleet_pages, preferences_pages, quality_pages, upload_pages
+from verdicts import fleet_pages, preferences_pages, quality_pages, try_pages, upload_pages
 
 urlpatterns = [
     path("fleet/", fleet_pages.nodes, name="fleet"),
@@ -16,4 +16,5 @@ urlpatterns = [
     path("upload/", upload_pages.upload, name="upload"),
     path("preferences/", preferences_pages.page, name="preferences"),
     path("quality/", quality_pages.page, name="quality"),
+    path("try/", try_pages.page, name="try"),
 ]

@@ -63,6 +63,12 @@ class _Permission(BasePermission):
         return bool(needed) and request.user.has_perm(needed)
 
 
+class MayRead(_Permission):
+    """Readers ask, by whatever method: nothing is changed."""
+
+    write = READ
+
+
 class ReadOnly(_Permission):
     """Readers read; nobody writes."""
 

@@ -126,7 +126,14 @@ class RuleDetail(_Read):
         since = timezone.now() - COUNTED
         use = rule_find.uses(since, [rule_id]).get(rule_id, catalogue.Use())
         made_of = {status.value: number for status, number in rule_find.made_of(rule_id, since).items()}
-        used = {"findings": use.findings, "attempts": use.attempts, "last": use.last, "made_of": made_of}
+        used = {
+            "findings": use.findings,
+            "attempts": use.attempts,
+            "last": use.last,
+            "made_of": made_of,
+            "fired_on": rule_find.fired_on(rule_id, since, MOST_ATTEMPTS),
+            "demoted": rule_find.demoted_by(rule_id, since, MOST_ATTEMPTS),
+        }
         return Response({**plain, "use": used, "ruleset": ruleset.digest})
 
 

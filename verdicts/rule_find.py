@@ -56,6 +56,21 @@ def made_of(rule: str, since: datetime) -> dict[FindingStatus, int]:
     return {status: counted[status.value] for status in FindingStatus if status.value in counted}
 
 
+def demoted_by(rule: str, since: datetime, most: int) -> list[dict[str, Any]]:
+    """The symptoms that a rule's findings explained away in standing verdicts since then, the most frequent first."""
+    found = Finding.objects.filter(explained_by=rule, verdict__is_current=True, verdict__happened_at__gte=since)
+    counted = found.values("symptom", "rule").annotate(attempts=Count("verdict_id", distinct=True))
+    return [dict(row) for row in counted.order_by("-attempts", "symptom", "rule")[:most]]
+
+
+def fired_on(rule: str, since: datetime, most: int) -> list[dict[str, Any]]:
+    """The nodes that a rule's findings were on, of whatever became of them, the most frequent first."""
+    found = Finding.objects.filter(rule=rule, verdict__is_current=True, verdict__happened_at__gte=since)
+    counted = found.exclude(node="").values("node", cluster=F("verdict__attempt__cluster__name"))
+    ordered = counted.annotate(attempts=Count("verdict_id", distinct=True)).order_by("-attempts", "cluster", "node")
+    return [dict(row) for row in ordered[:most]]
+
+
 def latest_with(rule: str, most: int) -> list[Verdict]:
     """The standing verdicts that have a finding of a rule, the latest first."""
     found = Finding.objects.filter(rule=rule, verdict__is_current=True).order_by()

@@ -18,6 +18,7 @@ from verdicts.rule_find import COUNTED, DraftForm, UnrecognisedForm
 
 RULES_A_PAGE = 50
 MOST_LATEST = 5
+MOST_LISTED = 12
 
 
 @require_safe
@@ -56,6 +57,8 @@ def rule_detail(request: Request, rule_id: str) -> HttpResponse:
         "uncounted": shown is not None and shown.rule.role in catalogue.LEAVE_NOTHING,
         "made_of": rule_find.made_of(rule_id, since),
         "latest": rule_find.latest_with(rule_id, MOST_LATEST),
+        "fired_on": rule_find.fired_on(rule_id, since, MOST_LISTED),
+        "demoted": rule_find.demoted_by(rule_id, since, MOST_LISTED),
     }
     return render(request, "rules/detail.html", context, status=200 if shown else 404)
 

@@ -51,6 +51,8 @@ def samples() -> dict[str, Any]:
         "rule_id": "gpu.off-the-bus",
         "digest": digest(FLUX),
         "sample": "xid149",
+        "form": "csv",
+        "view_id": good.pk,
         "node_id": Node.objects.get(name="n1").pk,
         "kind": "switch",
         "element": "leaf-1",
