@@ -305,7 +305,6 @@ class Migration(migrations.Migration):
                     models.Index(
                         models.OrderBy(models.F("happened_at"), descending=True),
                         models.OrderBy(models.F("id"), descending=True),
-                        condition=models.Q(("is_current", True)),
                         name="row_at",
                     ),
                     models.Index(

@@ -58,7 +58,8 @@ class ListRow(models.Model):
     class Meta:
         ordering = ["-happened_at", "-id"]
         indexes = [
-            _walk("row_at"),
+            # Of all rows, so that a list with superseded verdicts has an index to walk as well.
+            models.Index(F("happened_at").desc(), F("id").desc(), name="row_at"),
             _walk("row_domain", "domain"),
             _walk("row_state", "state"),
             _walk("row_strength", "strength_step"),
