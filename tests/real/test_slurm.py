@@ -141,6 +141,14 @@ def submit_all(slurm: SlurmCluster) -> Submitted:
     return Submitted(jobs)
 
 
+@dataclasses.dataclass
+class Ended:
+    """Jobs that ended, and the looks that were begun before they were submitted."""
+
+    submitted: Submitted
+    looks: dict[str, Looks]
+
+
 #: The way a job ended: the scheduler's word, exit code, nodes. None where it may be one or the other node.
 ENDS: dict[str, tuple[str, str, list[str] | None]] = {
     "well": ("COMPLETED", "0:0", None),
@@ -197,11 +205,131 @@ def collected(slurm: SlurmCluster, attempt: Attempt, **settings: Any) -> tuple[l
     return out.close()
 
 
-def test_jobs_that_end_in_every_way_are_told_alike_by_every_way(slurm: SlurmCluster) -> None:
-    every = {way.__name__: Looks(way(slurm)) for way in WAYS}
+CLUSTERS = """
+[[cluster]]
+name = "ml"
+settle = 1
+deadline = 40
+
+[[cluster.discovery]]
+kind = "slurm"
+name = "slurm"
+every = 1
+overlap = 60
+first_look = 0
+server = {{ url = "{rest}", token_file = "{token}" }}
+commands = {{ conf = "{conf}" }}
+
+[[cluster.source]]
+kind = "slurm"
+name = "scheduler"
+lag = 0
+server = {{ url = "{rest}", token_file = "{token}" }}
+commands = {{ conf = "{conf}" }}
+controller_log = "{log}"
+
+[[cluster.source]]
+kind = "files"
+name = "output"
+source = "applog"
+lag = 0
+root = "{jobs}"
+paths = ["slurm-{{job_id}}.out"]
+"""
+
+#: The terminal state of the verdict. Slurm calls a memory kill by its own watch FAILED; the job's output says more.
+VERDICTS = {
+    "well": "succeeded",
+    "failed": "failed",
+    "killed": "failed",
+    "crashed": "failed",
+    "limit": "timed_out",
+    "cancelled": "cancelled",
+    "memory": "out_of_memory",
+    "lost": "node_failed",
+    "preempted": "preempted",
+    "urgent": "succeeded",
+    "het": "failed",
+}
+CURRENT = """
+SELECT a.job_id, a.restart_count, v.state, v.domain,
+       (SELECT coalesce(array_agg(n.name ORDER BY n.name), '{}')
+          FROM verdicts_attempt_nodes l JOIN verdicts_node n ON n.id = l.node_id WHERE l.attempt_id = a.id)
+  FROM verdicts_attempt a LEFT JOIN verdicts_verdict v ON v.attempt_id = a.id AND v.is_current
+ WHERE a.ended_at IS NOT NULL ORDER BY a.job_id, a.restart_count
+"""
+
+
+@pytest.fixture(scope="module")
+def site(cluster: SlurmCluster) -> Iterator[Site]:
+    """A site that watches the cluster."""
+    with a_site() as made:
+        config = made.home / "clusters.toml"
+        told = {"rest": cluster.rest_url, "token": cluster.token_file, "conf": cluster.conf, "log": cluster.log}
+        config.write_text(CLUSTERS.format(**told, jobs=cluster.home / "jobs"))
+        made.settings["INQUEST_CLUSTERS_FILE"] = str(config)
+        made.start_collector()
+        made.start_worker()
+        made.start_beat()
+        eventually(lambda: made.ask("SELECT 1 FROM verdicts_discovery WHERE succeeded_at IS NOT NULL"), 120, "no look")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ended(cluster: SlurmCluster, site: Site) -> Ended:
+    """Jobs that ended in every way while the site watched, and so did looks by each way to Slurm."""
+    every = {way.__name__: Looks(way(cluster)) for way in WAYS}
     for looks in every.values():
         looks.look()
-    submitted = submit_all(slurm)
+    submitted = submit_all(cluster)
+    eventually(lambda: not cluster.run("squeue", "-h"), 150, cluster.logs())
+    return Ended(submitted, every)
+
+
+def concluded(site: Site) -> dict[tuple[str, int], tuple[str, str, list[str]]]:
+    """The standing verdict of each attempt that has ended and has one; one attempt for each restart of a job."""
+    rows = site.ask(CURRENT)
+    keys = [(job, restart) for job, restart, *_ in rows]
+    assert len(keys) == len(set(keys)), f"doubled: {keys}"
+    return {(job, restart): (state, domain, nodes) for job, restart, state, domain, nodes in rows if state}
+
+
+def test_jobs_that_end_in_every_way_have_each_one_attempt_and_one_verdict_within_a_minute(
+    site: Site, ended: Ended
+) -> None:
+    submitted = ended.submitted
+    requeued, array = submitted["requeued"], submitted["array"]
+    expected = {(submitted[way], 0): state for way, state in VERDICTS.items()}
+    expected |= {(f"{array}_1", 0): "succeeded", (f"{array}_2", 0): "failed"}
+    expected |= {(requeued, 0): "preempted", (requeued, 1): "preempted", (requeued, 2): "cancelled"}
+    # From the end of the last job on; the others have theirs by then.
+    eventually(
+        lambda: concluded(site).keys() >= expected.keys(),
+        60,
+        f"missing: {expected.keys() - concluded(site).keys()}\n{site.logs()}",
+    )
+    found = concluded(site)
+    assert {key: found[key][0] for key in expected} == expected
+    assert found[submitted["lost"], 0][2] == ["gpu-03", "gpu-04"]
+    assert found[submitted["preempted"], 0][2] == ["gpu-02"]
+    assert {found[requeued, restart][2][0] for restart in range(3)} == {"gpu-01"}
+    jobs = {job for job, _ in expected}
+    assert {key for key in found if key[0] in jobs} == expected.keys()
+    slow = site.ask(
+        "SELECT a.job_id, min(v.created_at) - a.ended_at FROM verdicts_attempt a JOIN verdicts_verdict v"
+        " ON v.attempt_id = a.id GROUP BY a.id HAVING min(v.created_at) - a.ended_at > interval '60 s'"
+    )
+    assert not [row for row in slow if row[0] in jobs]
+    [(status,)] = site.ask(
+        "SELECT DISTINCT r.status FROM verdicts_collectorreport r JOIN verdicts_attempt a ON a.id = r.attempt_id"
+        " WHERE r.source = 'scheduler' AND a.job_id = %s",
+        submitted["lost"],
+    )
+    assert status in {"ok", "partial"}
+
+
+def test_jobs_that_end_in_every_way_are_told_alike_by_every_way(cluster: SlurmCluster, ended: Ended) -> None:
+    slurm, submitted, every = cluster, ended.submitted, ended.looks
     last = [job for way, job in submitted.jobs.items() if way != "array"]
     for name, looks in every.items():
         eventually(lambda looks=looks: looks.over(*last), 150, f"{name}: not all have ended\n{slurm.logs()}")
@@ -224,6 +352,43 @@ def test_jobs_that_end_in_every_way_are_told_alike_by_every_way(slurm: SlurmClus
             observations, report = collected(slurm, looks.of(submitted[way])[0], **settings)
             assert wanted in "\n".join(o.body for o in observations), (way, settings)
             assert report.status is ReportStatus.OK, report.reason
+
+
+def test_slurm_away_for_a_while_loses_and_doubles_no_verdict(slurm: SlurmCluster, site: Site) -> None:
+    first = slurm.submit("sleep 600", *PLAIN)
+    slurm.in_state(first, "RUNNING")
+    eventually(lambda: site.ask("SELECT 1 FROM verdicts_attempt WHERE job_id = %s", first), 60, site.logs())
+
+    slurm.stop_rest()
+    second = slurm.submit("exit 3", *PLAIN)
+    eventually(lambda: (second, 0) in concluded(site), 60, site.logs())
+    [(notes,)] = site.ask("SELECT notes FROM verdicts_discovery")
+    assert "asked Slurm's commands instead" in " ".join(notes)
+
+    slurm.stop("slurmdbd")
+    third = slurm.submit("exit 4", *PLAIN)
+    eventually(lambda: (third, 0) in concluded(site), 60, site.logs())
+    slurm.stop("slurmctld")
+    eventually(lambda: site.ask("SELECT error FROM verdicts_discovery WHERE failures > 0"), 90, site.logs())
+    assert not site.ask("SELECT 1 FROM verdicts_attempt WHERE job_id = %s AND ended_at IS NOT NULL", first)
+
+    slurm.start_accounting()
+    slurm.start_controller()
+    slurm.start_rest()
+    slurm.run("scancel", first, user=SUBMITTER)
+    eventually(lambda: (first, 0) in concluded(site), 90, site.logs())
+    found = concluded(site)
+    assert {job: found[job, 0][0] for job in (first, second, third)} == {
+        first: "cancelled",
+        second: "failed",
+        third: "failed",
+    }
+    assert site.ask("SELECT count(*) FROM verdicts_attempt WHERE job_id IN (%s, %s, %s)", first, second, third) == [
+        (3,)
+    ]
+    eventually(
+        lambda: site.ask("SELECT 1 FROM verdicts_discovery WHERE failures = 0 AND notes = '[]'"), 90, site.logs()
+    )
 
 
 def test_slurmrestd_off_falls_back_to_the_commands_and_says_so(slurm: SlurmCluster) -> None:
@@ -287,158 +452,6 @@ def test_accounting_and_then_all_of_slurm_away_for_a_while_loses_and_doubles_not
     assert [(a.restart_count, a.state) for a in looks.of(requeued)] == [(0, "REQUEUED"), (1, "RUNNING")]
     assert [(a.state, a.exit_code) for a in looks.of(during)] == [("FAILED", "3:0")]
     assert len(looks.told) == len({(a.job_id, a.restart_count) for a in looks.told.values()}), "nothing is doubled"
-
-
-# The whole way: from jobs to verdicts
-
-CLUSTERS = """
-[[cluster]]
-name = "ml"
-settle = 1
-deadline = 40
-
-[[cluster.discovery]]
-kind = "slurm"
-name = "slurm"
-every = 1
-overlap = 60
-first_look = 0
-server = {{ url = "{rest}", token_file = "{token}" }}
-commands = {{ conf = "{conf}" }}
-
-[[cluster.source]]
-kind = "slurm"
-name = "scheduler"
-lag = 0
-server = {{ url = "{rest}", token_file = "{token}" }}
-commands = {{ conf = "{conf}" }}
-controller_log = "{log}"
-
-[[cluster.source]]
-kind = "files"
-name = "output"
-source = "applog"
-lag = 0
-root = "{jobs}"
-paths = ["slurm-{{job_id}}.out"]
-"""
-
-#: The terminal state of the verdict. Slurm calls a memory kill by its own watch FAILED; the job's output says more.
-VERDICTS = {
-    "well": "succeeded",
-    "failed": "failed",
-    "killed": "failed",
-    "crashed": "failed",
-    "limit": "timed_out",
-    "cancelled": "cancelled",
-    "memory": "out_of_memory",
-    "lost": "node_failed",
-    "preempted": "preempted",
-    "urgent": "succeeded",
-    "het": "failed",
-}
-CURRENT = """
-SELECT a.job_id, a.restart_count, v.state, v.domain,
-       (SELECT coalesce(array_agg(n.name ORDER BY n.name), '{}')
-          FROM verdicts_attempt_nodes l JOIN verdicts_node n ON n.id = l.node_id WHERE l.attempt_id = a.id)
-  FROM verdicts_attempt a LEFT JOIN verdicts_verdict v ON v.attempt_id = a.id AND v.is_current
- WHERE a.ended_at IS NOT NULL ORDER BY a.job_id, a.restart_count
-"""
-
-
-@pytest.fixture
-def site(slurm: SlurmCluster) -> Iterator[Site]:
-    """A site that watches the cluster."""
-    with a_site() as made:
-        config = made.home / "clusters.toml"
-        told = {"rest": slurm.rest_url, "token": slurm.token_file, "conf": slurm.conf, "log": slurm.log}
-        config.write_text(CLUSTERS.format(**told, jobs=slurm.home / "jobs"))
-        made.settings["INQUEST_CLUSTERS_FILE"] = str(config)
-        made.start_collector()
-        made.start_worker()
-        made.start_beat()
-        eventually(lambda: made.ask("SELECT 1 FROM verdicts_discovery WHERE succeeded_at IS NOT NULL"), 90, "no look")
-        yield made
-
-
-def concluded(site: Site) -> dict[tuple[str, int], tuple[str, str, list[str]]]:
-    """The standing verdict of each attempt that has ended and has one; one attempt for each restart of a job."""
-    rows = site.ask(CURRENT)
-    keys = [(job, restart) for job, restart, *_ in rows]
-    assert len(keys) == len(set(keys)), f"doubled: {keys}"
-    return {(job, restart): (state, domain, nodes) for job, restart, state, domain, nodes in rows if state}
-
-
-def test_jobs_that_end_in_every_way_have_each_one_attempt_and_one_verdict_within_a_minute(
-    slurm: SlurmCluster, site: Site
-) -> None:
-    submitted = submit_all(slurm)
-    requeued, array = submitted["requeued"], submitted["array"]
-    expected = {(submitted[way], 0): state for way, state in VERDICTS.items()}
-    expected |= {(f"{array}_1", 0): "succeeded", (f"{array}_2", 0): "failed"}
-    expected |= {(requeued, 0): "preempted", (requeued, 1): "preempted", (requeued, 2): "cancelled"}
-    eventually(lambda: not slurm.run("squeue", "-h"), 150, slurm.logs())
-    # From the end of the last job on; the others have theirs by then.
-    eventually(
-        lambda: concluded(site).keys() >= expected.keys(),
-        60,
-        f"missing: {expected.keys() - concluded(site).keys()}\n{site.logs()}",
-    )
-    found = concluded(site)
-    assert {key: found[key][0] for key in expected} == expected
-    assert found[submitted["lost"], 0][2] == ["gpu-03", "gpu-04"]
-    assert found[submitted["preempted"], 0][2] == ["gpu-02"]
-    assert {found[requeued, restart][2][0] for restart in range(3)} == {"gpu-01"}
-    jobs = {job for job, _ in expected}
-    assert {key for key in found if key[0] in jobs} == expected.keys()
-    slow = site.ask(
-        "SELECT a.job_id, min(v.created_at) - a.ended_at FROM verdicts_attempt a JOIN verdicts_verdict v"
-        " ON v.attempt_id = a.id GROUP BY a.id HAVING min(v.created_at) - a.ended_at > interval '60 s'"
-    )
-    assert not [row for row in slow if row[0] in jobs]
-    [(status,)] = site.ask(
-        "SELECT DISTINCT r.status FROM verdicts_collectorreport r JOIN verdicts_attempt a ON a.id = r.attempt_id"
-        " WHERE r.source = 'scheduler' AND a.job_id = %s",
-        submitted["lost"],
-    )
-    assert status in {"ok", "partial"}
-
-
-def test_slurm_away_for_a_while_loses_and_doubles_no_verdict(slurm: SlurmCluster, site: Site) -> None:
-    first = slurm.submit("sleep 600", *PLAIN)
-    slurm.in_state(first, "RUNNING")
-    eventually(lambda: site.ask("SELECT 1 FROM verdicts_attempt WHERE job_id = %s", first), 60, site.logs())
-
-    slurm.stop_rest()
-    second = slurm.submit("exit 3", *PLAIN)
-    eventually(lambda: (second, 0) in concluded(site), 60, site.logs())
-    [(notes,)] = site.ask("SELECT notes FROM verdicts_discovery")
-    assert "asked Slurm's commands instead" in " ".join(notes)
-
-    slurm.stop("slurmdbd")
-    third = slurm.submit("exit 4", *PLAIN)
-    eventually(lambda: (third, 0) in concluded(site), 60, site.logs())
-    slurm.stop("slurmctld")
-    eventually(lambda: site.ask("SELECT error FROM verdicts_discovery WHERE failures > 0"), 90, site.logs())
-    assert not site.ask("SELECT 1 FROM verdicts_attempt WHERE job_id = %s AND ended_at IS NOT NULL", first)
-
-    slurm.start_accounting()
-    slurm.start_controller()
-    slurm.start_rest()
-    slurm.run("scancel", first, user=SUBMITTER)
-    eventually(lambda: (first, 0) in concluded(site), 90, site.logs())
-    found = concluded(site)
-    assert {job: found[job, 0][0] for job in (first, second, third)} == {
-        first: "cancelled",
-        second: "failed",
-        third: "failed",
-    }
-    assert site.ask("SELECT count(*) FROM verdicts_attempt WHERE job_id IN (%s, %s, %s)", first, second, third) == [
-        (3,)
-    ]
-    eventually(
-        lambda: site.ask("SELECT 1 FROM verdicts_discovery WHERE failures = 0 AND notes = '[]'"), 90, site.logs()
-    )
 
 
 def forget(slurm: SlurmCluster) -> None:

@@ -93,14 +93,34 @@ class Commands(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise
         except SourceError:
             # Before 21.08, or built without JSON.
-            return self._jobs_in_columns(budget)
+            return self._in_columns(budget)
 
-    def _jobs_in_columns(self, budget: Budget) -> list[Job]:
+    def job(self, name: str, budget: Budget) -> list[Job]:
+        """What the controller has of one job, nothing where it has forgotten it."""
+        try:
+            return self._in_columns(budget, f"--jobs={name}")
+        except Unreachable:
+            raise
+        except SourceError as error:
+            if "Invalid job id" in str(error):
+                return []
+            raise
+
+    def _in_columns(self, budget: Budget, *which: str) -> list[Job]:
+        """Jobs as `squeue` prints them, texts and numbers by themselves."""
         between = _delimiter()
+        asked = ("--all", "--states=all", "--noheader", *which)
         # Every field ends with the delimiter, so that a line end in a name ends nothing.
         form = "".join(letter + between for letter in slurm_text.COLUMNS.values())
-        raw = self.run("squeue", "--all", "--states=all", "--noheader", f"--format={form}", budget=budget)
-        return slurm_text.jobs_in_columns(raw, between)
+        jobs = slurm_text.jobs_in_columns(self.run("squeue", *asked, f"--format={form}", budget=budget), between)
+        try:
+            numbers = self.run("squeue", *asked, f"--Format={slurm_text.NUMBERS}", budget=budget)
+        except (Unreachable, BudgetSpent):
+            raise
+        except SourceError:
+            # It may have ended in between, or this `squeue` knows no such columns: accounting tells the rest.
+            return jobs
+        return slurm_text.with_numbers(jobs, numbers)
 
     def ended_since(self, begin: int, end: int, budget: Budget, *, cluster: str = "") -> list[Job]:
         """The jobs that ran in a window, by accounting: every submission, without steps."""

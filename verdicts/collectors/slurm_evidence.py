@@ -1,6 +1,6 @@
 """What Slurm says of one attempt, as lines for the rules: the job, its steps, its nodes, the controller's log."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
@@ -15,12 +15,14 @@ from verdicts.collectors.slurm_records import Job, NodeState, as_lines, joined, 
 from verdicts.collectors.slurm_ways import Slurm, check_ways, ways
 from verdicts.collectors.source import Probe, SourceSettings
 
-#: How far back the newest end of a job is looked for.
-LATELY = timedelta(hours=24)
+#: How far back the newest end of a job is looked for: further only where it was not found.
+LATELY = (timedelta(minutes=30), timedelta(hours=24))
 
 
 class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The scheduler's own evidence. Settings as of the discovery.
+
+    Without `accounting` only what the controller still has is read.
 
     `controller_log` is the path of slurmctld's log where it can be read from here; its lines that speak of the job or
     of its nodes are read too. `timezone` is the zone of its stamps.
@@ -30,6 +32,7 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
     server: Server | None = None
     commands: Commands = Commands()
     slurm_cluster: str = ""
+    accounting: bool = True
     controller_log: str = ""
     timezone: str = ""
 
@@ -59,15 +62,16 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
         now = datetime.fromtimestamp(clock, UTC) if clock else datetime.now(UTC)
         there = frozenset(node.name for node in slurm.nodes(()))
         newest, jobs = None, None
-        try:
-            lately = slurm.ended_since(int((now - LATELY).timestamp()), int(now.timestamp()) + 60)
-            ends = [job.end for job in lately if job.ended]
-            newest = datetime.fromtimestamp(max(ends), UTC) if ends else None
+        for back in LATELY if self.accounting else ():
+            try:
+                lately = slurm.ended_since(int((now - back).timestamp()), int(now.timestamp()) + 60)
+            except SourceError as error:
+                slurm.note(f"accounting does not answer: {error}")
+                break
             jobs = frozenset(job.id for job in lately)
-        except BudgetSpent:
-            raise
-        except SourceError as error:
-            slurm.note(f"accounting does not answer: {error}")
+            if ends := [job.end for job in lately if job.ended]:
+                newest = datetime.fromtimestamp(max(ends), UTC)
+                break
         return Probe(
             version=version,
             newest=newest,
@@ -81,10 +85,11 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
         """The record of the job and of its steps. What did not answer is a gap where the other did."""
         found: list[Job] = []
         failure: SourceError | None = None
-        for what, look in (
+        asked: list[tuple[str, Callable[[], list[Job]]]] = [
             ("accounting", lambda: slurm.history([ask.attempt.job_id], steps=True)[0]),
             ("the controller", lambda: slurm.job(ask.attempt.job_id)),
-        ):
+        ]
+        for what, look in asked if self.accounting else asked[1:]:
             try:
                 found += look()
             except BudgetSpent:
@@ -115,8 +120,8 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
             out.partial(f"the nodes' states are not known: {error}")
         try:
             # After a job that did well only the present states are looked at: this question is the slowest.
-            well = ask.attempt.state == "COMPLETED"
-            events = [] if well else self.commands.events(ask.nodes, begin, end, ask.budget)
+            skipped = ask.attempt.state == "COMPLETED" or not self.accounting
+            events = [] if skipped else self.commands.events(ask.nodes, begin, end, ask.budget)
             told += (node for node in events if node.name in set(ask.nodes) and begin <= node.since <= end)
         except BudgetSpent:
             raise

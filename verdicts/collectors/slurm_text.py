@@ -8,7 +8,7 @@ from dataclasses import replace
 from rules.attempt import expand_hostlist
 from verdicts.collectors.ask import SourceError
 from verdicts.collectors.slurm_records import Job, NodeState, Step
-from verdicts.collectors.slurm_values import exit_code, hosts, moment, state, words
+from verdicts.collectors.slurm_values import exit_code, hosts, moment, number, state, words
 
 FIELDS = (
     "JobID", "JobName", "Cluster", "User", "Account", "Partition", "State", "ExitCode", "DerivedExitCode", "Submit",
@@ -20,6 +20,8 @@ COLUMNS = {
     "JobID": "%i", "JobName": "%j", "User": "%u", "Account": "%a", "Partition": "%P", "State": "%T", "Submit": "%V",
     "Start": "%S", "End": "%e", "NodeList": "%N", "Reason": "%r", "Comment": "%k",
 }  # fmt: skip
+#: Columns that hold nothing but numbers: these may be cut at a width.
+NUMBERS = "JobArrayID:64,SubmitTime:24,RestartCnt:12,exit_code:14,DerivedEC:14"
 EVENT = "format=nodename,timestart,timeend,state,user,reason"
 
 #: "4711", a task "4711_3", a component "4711+1", with a step ".batch"; what waits in an array is "4711_[5-9%2]".
@@ -65,6 +67,23 @@ def jobs_in_columns(raw: bytes, between: str) -> list[Job]:
         told = dict(zip(COLUMNS, row, strict=True))
         if match := _ID.fullmatch(told["JobID"].strip()):
             found.append(replace(_job(match, told), live=True))
+    return found
+
+
+def with_numbers(jobs: list[Job], raw: bytes) -> list[Job]:
+    """The jobs with their restarts and exit codes, as `squeue` prints them in the columns of NUMBERS."""
+    told = {}
+    for line in raw.decode("utf-8", "replace").split("\n"):
+        match line.split():
+            case [name, submit, restarts, code, derived] if restarts.isdecimal():
+                told[name, number(submit)] = (int(restarts), number(code), number(derived))
+    found = []
+    for job in jobs:
+        name = job.id if job.component is None else f"{job.id}+{job.component}"
+        if (numbers := told.get((name, job.submit))) is not None:
+            restarts, code, derived = numbers
+            job = replace(job, restarts=restarts, exit_code=exit_code(code), derived=exit_code(derived))  # noqa: PLW2901
+        found.append(job)
     return found
 
 

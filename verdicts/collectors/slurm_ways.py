@@ -45,7 +45,11 @@ class Slurm:
 
     def job(self, name: str) -> list[Job]:
         """What the controller has of one job. Raises SourceError."""
-        found = self._ask("the controller's record", lambda rest, left: rest.job(name, left), self.commands.jobs)
+        found = self._ask(
+            "the controller's record",
+            lambda rest, left: rest.job(name, left),
+            lambda left: self.commands.job(name, left),
+        )
         return self._own([job for job in found if job.id == name])
 
     def ended_since(self, begin: int, end: int) -> list[Job]:

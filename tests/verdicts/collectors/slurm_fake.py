@@ -62,13 +62,32 @@ class FakeSlurm:
         if name in self.raw:
             return self.raw[name].encode()
         options = dict(a[2:].partition("=")[::2] for a in arguments if a.startswith("--"))
-        if name == "squeue":
+        if name == "squeue" and "json" in options:
             return json.dumps({"errors": [], "jobs": self.controller}).encode()
+        if name == "squeue":
+            return self._columns(options).encode()
         if name == "sacct":
             return " ".join(self.fields).encode() if "helpformat" in options else self._rows(options).encode()
         if name == "scontrol":
             return (self.topology if "topology" in arguments else self.nodes).encode()
         return self.events.encode() if name == "sacctmgr" else b"slurm 22.05.8"
+
+    def _columns(self, options: dict[str, str]) -> str:
+        """The controller's jobs in columns. Raises SourceError for a job that it does not have."""
+        jobs = [job for job in self.controller if options.get("jobs", str(job["job_id"])) == str(job["job_id"])]
+        if "jobs" in options and not jobs:
+            raise refusal("squeue", 1, b"slurm_load_jobs error: Invalid job id specified")
+        said = ""
+        for job in jobs:
+            if "Format" in options:
+                numbers = (job["job_id"], job["submit_time"], job["restart_cnt"], job["exit_code"], 0)
+                said += " ".join(str(one).ljust(14) for one in numbers) + "\n"
+            else:
+                between = options["format"][2:].partition("%j")[0]
+                names = "job_id name user_name account partition job_state submit_time start_time end_time nodes"
+                cells = [*(str(job[one]) for one in names.split()), job["state_reason"], job.get("comment", "(null)")]
+                said += "".join(cell + between for cell in cells) + "\n"
+        return said
 
     def _rows(self, options: dict[str, str]) -> str:
         """The rows of the jobs that are named, else of those that ran in the window, as `sacct` chooses them."""

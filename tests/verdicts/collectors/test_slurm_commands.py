@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.verdicts.collectors.slurm_fake import FakeSlurm
+from tests.verdicts.collectors.slurm_fake import FakeSlurm, a_live
 from verdicts.collectors import slurm_text
 from verdicts.collectors.ask import Budget, BudgetSpent, SourceError, Unreachable
 from verdicts.collectors.slurm_commands import Commands
+from verdicts.collectors.slurm_records import Job
 
 RECORDED = Path(__file__).parent / "slurm"
 RECORDED_FIELDS = [field for field in slurm_text.FIELDS if field not in slurm_text.NEWER]
@@ -90,6 +91,28 @@ def test_columns_of_squeue_are_read_where_it_prints_no_json() -> None:
     raw = "".join(cell + "<>" for cell in row).encode() + b"\n"
     [job] = slurm_text.jobs_in_columns(raw, "<>")
     assert (job.id, job.component, job.name, job.live, job.restarts) == ("8", 1, "a name", True, None)
+
+
+def test_restarts_and_exit_codes_come_in_columns_of_their_own() -> None:
+    """As a real 22.05 prints them; the end of one job was told between the two calls."""
+    jobs = [Job("1", submit=5), Job("8", component=1, submit=5), Job("9", submit=6)]
+    raw = b"1   5   2   35072   0\n8+1   5   0   11   7   \n9   7   1   256   0\nnonsense\n9  6 N/A 0 0\n"
+    told = slurm_text.with_numbers(jobs, raw)
+    assert [(job.restarts, job.exit_code, job.derived) for job in told] == [
+        (2, "137:0", "0:0"),
+        (0, "0:11", "0:7"),
+        (None, "", ""),
+    ]
+
+
+def test_one_job_is_asked_for_without_the_whole_queue(tmp_path: Path) -> None:
+    slurm = FakeSlurm(
+        tmp_path, controller=[a_live(4, submit=5, exit_code=137 << 8, restart_cnt=2), a_live(5, submit=5)]
+    )
+    [job] = slurm.commands.job("4", a_budget())
+    assert (job.id, job.restarts, job.exit_code, job.live, job.nodes) == ("4", 2, "137:0", True, "gpu-[01-02]")
+    assert slurm.commands.job("6", a_budget()) == []
+    assert all(any("--jobs=" in option for option in call) for call in slurm.calls("squeue"))
 
 
 def test_an_answer_in_another_encoding_is_read() -> None:

@@ -137,6 +137,14 @@ def test_accounting_away_is_a_gap_beside_what_the_controller_says(slurm: FakeSlu
     assert "accounting did not answer: sacct ended with 1" in report.reason
 
 
+def test_a_cluster_without_accounting_has_no_gap_for_it(slurm: FakeSlurm) -> None:
+    slurm.away = {"sacct": "sacct: error: Slurm accounting storage is disabled", "sacctmgr": "the same"}
+    slurm.controller = [a_live(6, submit=T0, end=T0 + 60, job_state="FAILED", exit_code=256)]
+    observations, report = collected(slurm, accounting=False)
+    assert "JobState=FAILED" in bodies(observations)
+    assert report.status is ReportStatus.OK and not slurm.calls("sacct")
+
+
 def test_all_away_is_an_error_with_their_words(slurm: FakeSlurm) -> None:
     slurm.away = {"sacct": DBD_AWAY, "sacctmgr": DBD_AWAY, "squeue": CTL_AWAY, "scontrol": CTL_AWAY}
     observations, report = collected(slurm)
