@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from verdicts import api, rule_api, source_api
+from verdicts import api, rule_api, source_api, verdict_api
 
 urlpatterns = [
     path("attempts", api.Attempts.as_view(), name="api-attempts"),
@@ -41,6 +41,9 @@ urlpatterns = [
     path("", include("verdicts.list_api_urls")),
     path("verdicts/<uuid:pk>", api.VerdictDetail.as_view(), name="api-verdict"),
     path("verdicts/<uuid:pk>/body", api.VerdictBody.as_view(), name="api-verdict-body"),
+    path("verdicts/<uuid:pk>/short", verdict_api.VerdictInShort.as_view(), name="api-verdict-short"),
+    path("verdicts/<uuid:pk>/timeline", verdict_api.VerdictTimeline.as_view(), name="api-verdict-timeline"),
+    path("verdicts/<uuid:pk>/related", verdict_api.VerdictRelated.as_view(), name="api-verdict-related"),
     path("verdicts/<uuid:pk>/comments", api.Comments.as_view(), name="api-comments"),
     path("reviews", api.Reviews.as_view(), name="api-reviews"),
     path("clusters", api.Clusters.as_view(), name="api-clusters"),

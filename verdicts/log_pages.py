@@ -21,6 +21,8 @@ PAGE = 100
 MOST_COUNTED = 10_000
 #: Names offered while typing a node.
 MOST_NAMES = 500
+#: Ranks without a line that are worth naming.
+MOST_SILENT = 16
 #: Parameters that choose a place in the list and filter nothing.
 PLACES = ("line", "ref", "after", "before")
 _LABELS = {"source": "Source", "node": "Node", "rank": "Rank", "file": "File", "text": "Text", "order": "Order"}
@@ -64,6 +66,7 @@ def log(request: Request, attempt_id: UUID) -> HttpResponse:
         "node": query.get("node", ""),
         "rank": query.get("rank", ""),
         "file": query.get("file", ""),
+        "silent": _silent(every, attempt),
         "names": list(attempt.body.get("nodes") or [])[:MOST_NAMES],
         "earlier": _address(attempt, kept | {"before": str(cut.lines[0].pk)}) if cut.earlier and cut.lines else "",
         "later": _address(attempt, kept | {"after": str(cut.lines[-1].pk)}) if cut.later and cut.lines else "",
@@ -109,6 +112,15 @@ def _sources(lines: QuerySet[Observation], chosen: list[str]) -> list[tuple[str,
         for word in Source
         if held.get(word.value) or word.value in chosen
     ]
+
+
+def _silent(lines: QuerySet[Observation], attempt: Attempt) -> list[int]:
+    """The few ranks without a line where most have one: the one that says nothing is often the one that stopped."""
+    known = {int(rank) for rank in attempt.body.get("ranks") or {}}
+    if not known:
+        return []
+    silent = known - set(lines.filter(rank__isnull=False).order_by().values_list("rank", flat=True).distinct())
+    return sorted(silent) if len(silent) <= MOST_SILENT and len(silent) * 4 < len(known) else []
 
 
 def _marked(rows: Iterable[log_find.Row], standing: Verdict | None) -> list[tuple[log_find.Row, Any]]:

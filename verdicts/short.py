@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rules.words import Domain, ReportStatus, Role
+from rules.words import Domain, ReportStatus, Role, State
 from verdicts import wording
 from verdicts.presentation import SEEN_WHOLE, Body
 
@@ -73,6 +73,12 @@ class Short:
     now: list[Step]
     later: list[Step]
     first: list[str]  # what to find out before a repair
+
+    @property
+    def blind(self) -> Gap | None:
+        """Where nothing was found: the missing source that most rules read."""
+        most = max(self.gaps, key=lambda gap: gap.rules, default=None)
+        return most if most is not None and most.rules else None
 
     @property
     def harmless_gaps(self) -> bool:
@@ -192,7 +198,10 @@ def _steps(body: Body, when: str, owners: dict[str, str]) -> list[Step]:
     for step in (body.get("advice") or {}).get(when) or ():
         about = [str(domains[name]) for name in step.get("findings") or () if domains.get(name)]
         domain = about[0] if about else verdict
-        said.append(Step(text=step["text"], owner=owners.get(domain, ""), findings=list(step.get("findings") or ())))
+        owner = owners.get(domain, "")
+        if domain == Domain.SCHEDULER and body.get("terminal_state") in (State.TIMED_OUT, State.PREEMPTED):
+            owner = wording.JOB_OWNER  # the scheduler did what it was asked to
+        said.append(Step(text=step["text"], owner=owner, findings=list(step.get("findings") or ())))
     return said
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.db.models import Prefetch
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -18,22 +17,17 @@ from rules.attempt import InputError
 from rules.words import Domain
 from verdicts import compare, permissions, presentation, related, talk, timeline_chart
 from verdicts.choices import Label, Mode, RequestState
-from verdicts.conclude import current_ruleset, request_attribution
+from verdicts.conclude import request_attribution
 from verdicts.forms import CommentForm, ReviewForm
 from verdicts.guard import Request, keeps_typed, part_wanted, permitted, typed_before
-from verdicts.models import Attempt, AttributionRequest, Comment, Observation, Review, Verdict
+from verdicts.models import Attempt, AttributionRequest, Verdict
 from verdicts.record import record_review
 from verdicts.short import in_short
-from verdicts.timeline import Deed, Timeline, timeline
-from verdicts.wording import LABELS
+from verdicts.tell import MOST_VERSIONS, told
+from verdicts.timeline import Timeline
 
-#: Versions of a verdict that are compared with each other on its page; a longer history is listed in the API.
-MOST_VERSIONS = 12
 #: Findings of one section, and rows of the timeline's table, that are shown before being asked for all of them.
 MOST_FINDINGS = 40
-MOST_COMMENTS = 200
-#: Lines whose time of reading is looked up for the timeline.
-MOST_READ = 500
 
 
 @require_safe
@@ -50,9 +44,8 @@ def _detail(
     review_form: ReviewForm | None = None,
     comment_form: CommentForm | None = None,
 ) -> HttpResponse:
-    reviews = Prefetch("reviews", Review.objects.select_related("author"))
-    found = Verdict.objects.select_related("attempt__cluster", "attempt__workload", "ruleset").defer("body_json")
-    verdict = get_object_or_404(found.prefetch_related(reviews), pk=verdict_id)
+    rows = Verdict.objects.select_related("attempt__cluster", "attempt__workload", "ruleset").defer("body_json")
+    verdict = get_object_or_404(rows, pk=verdict_id)
     attempt, body = verdict.attempt, verdict.body
     node, rank = request.GET.get("line_node", ""), _whole(request.GET.get("line_rank"))
     lines = presentation.evidence_lines(body, node=node, rank=rank)
@@ -65,16 +58,8 @@ def _detail(
     }
     if part_wanted(request, "evidence"):
         return render(request, "verdicts/detail.html#evidence", context)
-    history = list(Verdict.objects.history_of(attempt.pk).defer("body_json")[: MOST_VERSIONS + 1])
-    said = list(verdict.reviews.all())
-    own = next((review for review in said if review.author == request.user and not review.replaced_at), None)
-    comments = list(talk.comments_about(attempt.pk)[:MOST_COMMENTS])
-    line = timeline(
-        body,
-        current_ruleset(),
-        deeds=_deeds(history[:MOST_VERSIONS], said, comments),
-        observed=_read_at(attempt, body),
-    )
+    around = told(verdict)
+    own = next((one for one in around.reviews if one.author == request.user and not one.replaced_at), None)
     typed = typed_before(request, _page(verdict_id))
     context |= _standing(attempt, seen=verdict.number) | {
         "section": "verdicts",
@@ -83,16 +68,16 @@ def _detail(
         "several_parts": len(body["affected_nodes"]) > 4 or any(node["ranks"] for node in body["affected_nodes"]),
         "coverage": presentation.coverage(body.get("coverage")),
         "blind_spots": presentation.blind_spots(body),
-        "history": compare.versions(history)[:MOST_VERSIONS],
+        "history": compare.versions(around.history)[:MOST_VERSIONS],
         "most": MOST_FINDINGS,
         "shown": ":" if request.GET.get("all") else f":{MOST_FINDINGS}",
         "jumps": presentation.jumps(body),
-        "current": next((version for version in history if version.is_current), None),
+        "current": next((version for version in around.history if version.is_current), None),
         "siblings": related.siblings(attempt),
         "same_cause": related.same_cause(attempt, body),
-        "reviews": said,
+        "reviews": around.reviews,
         "own_review": own,
-        "comments": comments,
+        "comments": around.comments,
         "typed": bool(typed),
         "review_form": review_form or ReviewForm(initial=_initial(own) | typed),
         "comment_form": comment_form or CommentForm(initial=typed),
@@ -100,7 +85,7 @@ def _detail(
         "may_comment": permissions.may_comment(request.user),
         "may_attribute": permissions.may_attribute(request.user),
     }
-    context |= _timeline_context(line, whole=bool(request.GET.get("all")))
+    context |= _timeline_context(around.line, whole=bool(request.GET.get("all")))
     return render(request, "verdicts/detail.html", context)
 
 
@@ -113,44 +98,6 @@ def _timeline_context(line: Timeline, *, whole: bool) -> dict[str, Any]:
         "figure": figure,
         "views": timeline_chart.view_steps(line) if figure and len(line.views) > 1 else [],
     }
-
-
-def _read_at(attempt: Attempt, body: presentation.Body) -> dict[str, str]:
-    """When the lines that findings rest on were read, by their reference: where the store knows."""
-    refs = list(presentation.findings_by_ref(body))[:MOST_READ]
-    known = Observation.objects.filter(attempt=attempt, ref__in=refs, observed_timestamp__isnull=False)
-    return {ref: str(at) for ref, at in known.values_list("ref", "observed_timestamp")}
-
-
-def _deeds(history: list[Verdict], reviews: list[Review], comments: list[Comment]) -> list[Deed]:
-    """What people did about a verdict, and when each of the attempt's verdicts was made, for the timeline."""
-    deeds = [
-        Deed(
-            at=version.created_at.isoformat(),
-            title=f"Verdict {version.number} made",
-            detail="quick look" if version.mode == Mode.FAST else "",
-            link="#versions",
-        )
-        for version in history
-    ]
-    deeds += [
-        Deed(
-            at=review.created_at.isoformat(),
-            title=f"{review.author.get_username()}: {LABELS[review.label].text.lower()}",
-            detail="review",
-            link="#reviews",
-        )
-        for review in reviews
-    ]
-    return deeds + [
-        Deed(
-            at=comment.created_at.isoformat(),
-            title=f"{comment.author.get_username()}: “{comment.text[:80]}”",
-            detail="comment",
-            link=f"#comment-{comment.pk}",
-        )
-        for comment in comments
-    ]
 
 
 def _whole(text: str | None) -> int | None:

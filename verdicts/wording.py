@@ -202,6 +202,7 @@ def plain(word: str) -> str:
     return word.replace("_", " ")
 
 
+JOB_OWNER = "job owner"
 #: Who contains a failure and who repairs its cause, by domain; docs/console.md has the table for people.
 CONTAINS: dict[str, str] = {
     Domain.GPU_HARDWARE: "cluster operations",
@@ -213,11 +214,11 @@ CONTAINS: dict[str, str] = {
     Domain.SCHEDULER: "cluster operations",
     Domain.FACILITY: "facility operations",
     Domain.MAINTENANCE: "cluster operations",
-    Domain.CONTAINER_IMAGE: "job owner",
-    Domain.APPLICATION_CODE: "job owner",
-    Domain.APPLICATION_CONFIG: "job owner",
-    Domain.RESOURCE_EXHAUSTION: "job owner",
-    Domain.USER_ACTION: "job owner",
+    Domain.CONTAINER_IMAGE: JOB_OWNER,
+    Domain.APPLICATION_CODE: JOB_OWNER,
+    Domain.APPLICATION_CONFIG: JOB_OWNER,
+    Domain.RESOURCE_EXHAUSTION: JOB_OWNER,
+    Domain.USER_ACTION: JOB_OWNER,
     Domain.AMBIGUOUS: "operator on duty",
     Domain.UNATTRIBUTED: "operator on duty",
     Domain.NO_FAILURE: "",

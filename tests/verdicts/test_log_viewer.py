@@ -12,13 +12,15 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
+from rules.attempt import RankPlace
 from rules.words import Source
 from tests.verdicts.builders import an_observation
+from tests.verdicts.incidents import many_ranks
 from tests.verdicts.page_bodies import a_verdict, an_attempt, nvlink_attempt, nvlink_body
 from tests.verdicts.seen import text_of
 from verdicts.log_order import CLOCKS, place_of
 from verdicts.models import Attempt, Observation
-from verdicts.record import add_observations
+from verdicts.record import add_observations, record_attempt
 
 pytestmark = pytest.mark.django_db
 
@@ -197,6 +199,16 @@ def test_what_was_folded_and_what_was_not_kept_is_said(as_: Visitor) -> None:
     assert "folded: 412 more like it" in text
     assert "48 lines between are not kept" in text
     assert text.count("between") == 1
+
+
+def test_the_rank_that_says_nothing_is_named(as_: Visitor) -> None:
+    attempt, _ = record_attempt(many_ranks(64)[0])
+    add_observations(attempt.pk, many_ranks(64)[1])
+    client = as_("viewer")
+    assert "No line of rank 17 is stored" in text_of(client.get(address(attempt)))
+    quiet = an_attempt("2", ranks={str(rank): RankPlace(node="n") for rank in range(8)})
+    a_log(quiet, 2)
+    assert "is stored, though" not in text_of(client.get(address(quiet)))
 
 
 def test_the_findings_of_the_standing_verdict_are_marked_on_their_lines(as_: Visitor) -> None:

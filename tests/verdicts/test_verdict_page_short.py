@@ -112,6 +112,17 @@ def test_a_step_belongs_to_the_domain_of_its_finding() -> None:
     ]
 
 
+def test_a_job_that_reached_its_limit_is_its_owners() -> None:
+    given = body(
+        attributed_domain="scheduler",
+        terminal_state="timed_out",
+        causes=[finding("f1", "slurm.time-limit", "The job reached its time limit", domain="scheduler")],
+        advice={"now": [{"text": "Ask for more.", "rule": None, "findings": ["f1"]}], "later": []},
+    )
+    assert [step.owner for step in in_short(given).now] == ["job owner"]
+    assert [step.owner for step in in_short(given | {"terminal_state": "failed"}).now] == ["cluster operations"]
+
+
 def test_a_repair_waits_for_what_is_not_known() -> None:
     strong = body(strength="strong", attributed_domain="storage", causes=[finding("f1", "a.b", "One")])
     assert in_short(strong).first == []
@@ -163,6 +174,14 @@ def test_consequences_that_nothing_explains_are_no_cause_either(as_: Visitor) ->
     verdict = a_verdict(an_attempt(), body_of(attempt, said[1:], reports))
     text = short_text(as_("viewer").get(reverse("verdicts:detail", args=[verdict.pk])))
     assert "“ A collective did not finish in time ” (63 lines): only ever a consequence" in text
+
+
+@pages
+def test_where_nothing_was_found_the_largest_blind_spot_is_named(as_: Visitor) -> None:
+    blind = {"source": "syslog", "status": "not_configured", "rules": 145, "could_explain": [], "examples": []}
+    verdict = a_verdict(an_attempt(), body(blind_spots=[blind]))
+    text = short_text(as_("viewer").get(reverse("verdicts:detail", args=[verdict.pk])))
+    assert "The cause may stand there: 145 rules read the system log alone." in text
 
 
 @pages

@@ -182,3 +182,31 @@ def test_the_page_keeps_its_budget_with_all_there_can_be(
     with django_assert_max_num_queries(BUDGET):
         page = client.get(reverse("verdicts:detail", args=[verdict.pk]))
     assert "node gpu-017" in text_of(page)
+
+
+# --- The same over the API -----------------------------------------------------------------------
+
+
+@pages
+def test_the_api_tells_what_the_page_arranges(client_of: Callable[..., APIClient]) -> None:
+    attempt = nvlink_attempt()
+    verdict = a_verdict(attempt, nvlink_body())
+    a_verdict(nvlink_attempt(restart_count=7), nvlink_body())
+    client = client_of("viewer")
+    short = client.get(reverse("api-verdict-short", args=[verdict.pk])).json()
+    assert short["now"][0]["owner"] == "cluster operations"
+    assert {group["finding"] for group in short["not_blamed"]} == {"f1"}
+    line = client.get(reverse("api-verdict-timeline", args=[verdict.pk])).json()
+    cause = next(mark for mark in line["marks"] if mark["finding"] == "f1")
+    assert cause["against_first_cause"] == "the first cause"
+    assert cause["latest_micros"] - cause["earliest_micros"] > 1_000_000
+    assert [mark["lane"] for mark in line["marks"] if mark["status"] == "person"] == ["People and verdicts"]
+    near = client.get(reverse("api-verdict-related", args=[verdict.pk])).json()
+    assert [one["shares"] for one in near["same_cause"]] == ["node gpu-017"]
+    assert len(near["attempts"]) == 1
+    nobody = client_of()
+    for name in ("short", "timeline", "related"):
+        assert nobody.get(reverse(f"api-verdict-{name}", args=[verdict.pk])).status_code == 403
+        nowhere = reverse(f"api-verdict-{name}", args=["6f1c2b4e-0000-4000-8000-000000000000"])
+        assert client.get(nowhere).status_code == 404
+        assert APIClient().get(nowhere).status_code == 401
