@@ -81,9 +81,10 @@ def with_numbers(jobs: list[Job], raw: bytes) -> list[Job]:
     for job in jobs:
         name = job.id if job.component is None else f"{job.id}+{job.component}"
         if (numbers := told.get((name, job.submit))) is not None:
-            restarts, code, derived = numbers
-            job = replace(job, restarts=restarts, exit_code=exit_code(code), derived=exit_code(derived))  # noqa: PLW2901
-        found.append(job)
+            count, ended, step = numbers
+            found.append(replace(job, restarts=count, exit_code=exit_code(ended), derived=exit_code(step)))
+        else:
+            found.append(job)
     return found
 
 
