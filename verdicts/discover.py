@@ -2,11 +2,13 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -36,10 +38,29 @@ MAX_NOTES = 20
 
 
 def ensure() -> int:
-    """Make the rows of the configured discoveries, and wake workers for those that are due."""
+    """Make the rows of the configured discoveries, and wake workers for those that are due.
+
+    One that was out of the file for a while, and one of which each worker died, is taken up again.
+    """
     for cluster in current_clusters().cluster:
         for discovery in cluster.discovery:
-            Discovery.objects.get_or_create(cluster=cluster_row(cluster.name), name=discovery.name)
+            row, _ = Discovery.objects.get_or_create(cluster=cluster_row(cluster.name), name=discovery.name)
+            mine = Discovery.objects.filter(pk=row.pk)
+            if row.state == RequestState.FAILED:
+                mine.filter(state=row.state).update(
+                    state=RequestState.PENDING.value, tries=0, error="", finished_at=None, due_at=Now(), turn_at=Now()
+                )
+            elif row.tries >= limits.MAX_TRIES:
+                mine.takeable(Now()).filter(fence=row.fence).update(
+                    state=RequestState.PENDING.value,
+                    tries=0,
+                    lease_owner="",
+                    lease_until=None,
+                    failures=F("failures") + 1,
+                    error=f"{row.tries} workers that took it ended before it was done",
+                    due_at=Now() + LONGEST_PAUSE,
+                    turn_at=Now() + LONGEST_PAUSE,
+                )
     return wake_again(Discovery)
 
 
@@ -66,32 +87,36 @@ def _look(lease: Lease[Discovery]) -> None:
             lease.release(RequestState.FAILED, error="it is no longer in the clusters file")
         return
     budget = Budget.of(seconds=discovery.seconds, megabytes=1024)
+    began = timezone.now()
     try:
         with Kept(lease):
-            found = discovery.discover(row.cursor, timezone.now(), budget)
-            notes = [*found.notes, *store(cluster, found.attempts)]
-            notes += vanished(cluster, found)
-    except (OperationalError, InterfaceError):
+            found = discovery.discover(row.cursor, began, budget)
+            notes = [*found.notes, *store(cluster, found.attempts, by=row), *vanished(cluster, found, by=row)]
+        _again(
+            lease,
+            timedelta(seconds=discovery.every),
+            started_at=began,
+            succeeded_at=Now(),
+            failures=0,
+            error="",
+            cursor=storable(found.cursor),
+            notes=_shown(notes),
+            found=len(found.attempts),
+        )
+    except (OperationalError, InterfaceError, LeaseLost):
         raise
     except Exception as error:
-        said = str(error) if isinstance(error, SourceError) else f"a fault of Inquest: {type(error).__name__}: {error}"
-        log.warning(
-            "discovery %s of %s failed: %s", row.name, cluster.name, said, exc_info=not isinstance(error, SourceError)
-        )
+        known = isinstance(error, SourceError)
+        said = str(error) if known else f"a fault of Inquest: {type(error).__name__}: {error}"
+        log.warning("discovery %s of %s failed: %s", row.name, cluster.name, clean_text(said), exc_info=not known)
         pause = min(timedelta(seconds=discovery.every) * 2 ** min(row.failures, 10), LONGEST_PAUSE)
-        _again(lease, pause, started_at=Now(), failures=row.failures + 1, error=storable_text(clean_text(said))[:4000])
-        return
-    _again(
-        lease,
-        timedelta(seconds=discovery.every),
-        started_at=Now(),
-        succeeded_at=Now(),
-        failures=0,
-        error="",
-        cursor=storable(found.cursor),
-        notes=[storable_text(clean_text(note))[:1000] for note in notes[:MAX_NOTES]],
-        found=len(found.attempts),
-    )
+        _again(lease, pause, started_at=began, failures=row.failures + 1, error=storable_text(clean_text(said))[:4000])
+
+
+def _shown(notes: Sequence[str]) -> list[str]:
+    """The first notes, fit to be stored, and how many there are besides."""
+    some = notes if len(notes) <= MAX_NOTES else [*notes[: MAX_NOTES - 1], f"and {len(notes) - MAX_NOTES + 1} more"]
+    return [storable_text(clean_text(note))[:1000] for note in some]
 
 
 def _again(lease: Lease[Discovery], pause: timedelta, **said: object) -> None:
@@ -101,57 +126,86 @@ def _again(lease: Lease[Discovery], pause: timedelta, **said: object) -> None:
         lease.release(RequestState.PENDING, due_at=due, turn_at=due, tries=0, **said)
 
 
-def store(cluster: ClusterSettings, given: Iterable[GivenAttempt]) -> list[str]:
+def store(cluster: ClusterSettings, given: Iterable[GivenAttempt], *, by: Discovery | None = None) -> list[str]:
     """Store what is new of the attempts, and have those that are over looked at. Says what could not be stored.
 
     An attempt that is stored and one that has ended begin in one transaction: whoever is killed in between
     leaves nothing half done, and the next look tells of it again.
     """
     notes: list[str] = []
-    for attempt in _news(cluster, list(given)):
+    for attempt in _news(cluster, list(given), by):
         try:
             with transaction.atomic():
-                row, _ = record.record_attempt(attempt)
-                if row.missing_since is not None:
-                    Attempt.objects.filter(pk=row.pk).update(missing_since=None)
-                if attempt.end:
-                    gather.ended(row, cluster)
+                _store(cluster, attempt, by)
+        except (OperationalError, InterfaceError):
+            raise
         except InputError as error:
             notes.append(f"job {attempt.job_id}: {error}")
+        except Exception as error:
+            # One that cannot be stored must not hide the others.
+            log.exception("job %s of %s could not be stored", attempt.job_id, cluster.name)
+            notes.append(f"job {attempt.job_id}: a fault of Inquest: {type(error).__name__}: {error}")
     return notes
 
 
-def _news(cluster: ClusterSettings, given: list[GivenAttempt]) -> Iterator[GivenAttempt]:
-    """Those that say something that the store does not have; one query for many."""
+def _store(cluster: ClusterSettings, attempt: GivenAttempt, by: Discovery | None) -> None:
+    row, _ = record.record_attempt(attempt)
+    if row.missing_since is not None and row.missing_since == row.ended_at and not attempt.end:
+        record.take_back_end(row, WHY_VANISHED)
+    if row.missing_since is not None or (by is not None and row.found_by_id != by.pk):
+        Attempt.objects.filter(pk=row.pk).update(missing_since=None, found_by=by or row.found_by_id)
+    if attempt.end:
+        gather.ended(row, cluster)
+
+
+def _news(cluster: ClusterSettings, given: list[GivenAttempt], by: Discovery | None) -> Iterator[GivenAttempt]:
+    """Those that say something that the store does not have; one query for many.
+
+    That an attempt is there is news too where it was missed, or where nobody looks whether it still is.
+    """
     size = 1000
+    names = [discovery.name for discovery in cluster.discovery]
+    rows = Discovery.objects.filter(cluster=cluster_row(cluster.name), name__in=names)
+    lookers = set(rows.values_list("pk", flat=True)) if by else {None}
     for start in range(0, len(given), size):
         some = [_named(attempt, cluster.name) for attempt in given[start : start + size]]
         known = {
-            (job, submit, restart): body
-            for job, submit, restart, body in Attempt.objects.filter(
-                cluster=cluster_row(cluster.name), job_id__in={attempt.job_id for attempt in some}
-            ).values_list("job_id", "submit_time", "restart_count", "body")
+            (job, submit, restart): (body, missing is None and found_by in lookers)
+            for job, submit, restart, body, missing, found_by in Attempt.objects.filter(
+                cluster=cluster_row(cluster.name), job_id__in={storable_text(attempt.job_id) for attempt in some}
+            ).values_list("job_id", "submit_time", "restart_count", "body", "missing_since", "found_by")
         }
         for attempt in some:
-            key = (attempt.job_id, moment(attempt.submit_time, attempt.utc_offset), attempt.restart_count)
-            body = known.get(key)
-            if body is None or body | storable(attempt.described()) != body:
+            submit = moment(attempt.submit_time, attempt.utc_offset)
+            body, watched = known.get((storable_text(attempt.job_id), submit, attempt.restart_count), (None, False))
+            if body is None or not watched or _says_more(attempt, body):
                 yield attempt
 
 
-def vanished(cluster: ClusterSettings, found: Found) -> list[str]:
+def _says_more(attempt: GivenAttempt, body: dict[str, Any]) -> bool:
+    """Whether an attempt says what its stored form does not; most are stored as they are told."""
+    if body | storable(attempt.described()) == body:
+        return False
+    try:
+        return bool(body | record.fit(attempt).described() != body)
+    except InputError:
+        return True
+
+
+def vanished(cluster: ClusterSettings, found: Found, *, by: Discovery | None = None) -> list[str]:
     """Note which attempts the scheduler lists no more, and give up those that stayed away without a word.
 
     Silence is unknown, never gone: nothing is concluded where the scheduler could not be asked, and
-    what it says later of an attempt replaces this.
+    what it says later of an attempt replaces this. A discovery speaks only for attempts that it found itself:
+    another one, and tools that send attempts, have their own.
     """
     if found.listed is None:
         return []
-    told = {attempt.job_id for attempt in found.attempts} | found.listed
-    going_on = Attempt.objects.filter(cluster=cluster_row(cluster.name), ended_at__isnull=True).exclude(scheduler="")
+    told = {storable_text(job) for job in {attempt.job_id for attempt in found.attempts} | found.listed}
+    going_on = Attempt.objects.filter(cluster=cluster_row(cluster.name), ended_at__isnull=True, found_by=by)
     back = going_on.filter(missing_since__isnull=False, job_id__in=told)
     back.update(missing_since=None)
-    away = going_on.exclude(job_id__in=told)
+    away = going_on.exclude(scheduler="").exclude(job_id__in=told)
     away.filter(missing_since__isnull=True).update(missing_since=Now())
     late = away.filter(missing_since__lte=Now() - timedelta(seconds=cluster.vanish_after))
     notes = []

@@ -63,9 +63,12 @@ def ask(attempt_id: UUID, *, by: User | None = None) -> Collection:
 def ended(attempt: Attempt, cluster: ClusterSettings) -> None:
     """Have an attempt that is over looked at, once. The caller holds the attempt's lock.
 
-    That somebody asked while it ran is not that look.
+    That somebody asked while it ran is not that look, nor is one from before the end that is known now.
     """
-    if attempt.collections.filter(reason=CollectionReason.ENDED.value).exists():
+    looks = attempt.collections.filter(reason=CollectionReason.ENDED.value)
+    if attempt.ended_at:
+        looks = looks.filter(created_at__gte=min(attempt.ended_at, timezone.now()))
+    if looks.exists():
         return
     if not cluster.successes and _succeeded(attempt):
         told = set(attempt.reports.values_list("collector", flat=True))

@@ -75,7 +75,7 @@ def record_attempt(given: GivenAttempt) -> tuple[Attempt, bool]:
     Fields that are set replace what was known, fields that are not set erase nothing: a scheduler's
     adapter sends the same attempt when it starts and again when it ends. Raises InputError.
     """
-    given = _fit(given)
+    given = fit(given)
     with transaction.atomic():
         cluster = cluster_named(given.cluster)
         key = {
@@ -100,6 +100,15 @@ def record_attempt(given: GivenAttempt) -> tuple[Attempt, bool]:
     if given.collectors:
         record_reports(attempt.pk, given.collectors)
     return attempt, created
+
+
+def take_back_end(attempt: Attempt, why: str) -> None:
+    """Take back an end that was concluded for that reason: the attempt goes on. The caller holds its lock."""
+    gone = {"end"} | ({"reason"} if attempt.body.get("reason") == why else set())
+    attempt.body = {field: value for field, value in attempt.body.items() if field not in gone}
+    attempt.ended_at = None
+    attempt.save(update_fields=["body", "ended_at"])
+    _evidence_changed(attempt)
 
 
 def add_observations(attempt_id: UUID, given: Sequence[GivenObservation], *, key: str = "") -> Delivery:
@@ -272,7 +281,7 @@ def record_review(
     return Review.objects.create(verdict=verdict, author=by, **said)
 
 
-def _fit(given: GivenAttempt) -> GivenAttempt:
+def fit(given: GivenAttempt) -> GivenAttempt:
     """The attempt with storable texts, checked for what the columns can hold. Raises InputError."""
     try:
         given = checked(_stored_form(given), redactor=current_redactor())

@@ -105,6 +105,15 @@ class Attempt(models.Model):
     missing_since = models.DateTimeField(
         null=True, blank=True, help_text="Since when the scheduler lists it no more, while nobody says how it ended."
     )
+    found_by = models.ForeignKey(
+        "verdicts.Discovery",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        db_index=False,
+        help_text="The discovery that says whether it is still there; none where only tools sent it.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     objects = AttemptQuerySet.as_manager()
