@@ -14,7 +14,13 @@ from verdicts.models import Attempt, ListRow, Verdict
 PAGE_SIZE = 25
 #: Parameters that cut a list and filter nothing.
 PAGING = ("cursor", "limit", "format")
-_LARGE = ("attempt__body", "attempt__cut", "verdict__body", "verdict__body_json")
+#: What a line shows; bodies are large, and what free text is looked for in is not shown.
+_SHOWN = (
+    *("is_current", "created_at", "job_id", "cluster", "workload", "account", "domain", "state", "strength", "mode"),
+    *("ruleset", "asked", "nodes", "tags"),
+    *(f"attempt__{field}" for field in ("restart_count", "state", "ended_at", "user")),
+    *(f"verdict__{field}" for field in ("headline", "coverage", "ended_at")),
+)
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,6 @@ def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
 def lines(rows: Iterable[ListRow]) -> list[Line]:
     """Rows with their attempts and verdicts, in the same order, in one query."""
     ids = [row.pk for row in rows]
-    found = ListRow.objects.select_related("attempt", "verdict").defer(*_LARGE).in_bulk(ids) if ids else {}
+    found = ListRow.objects.select_related("attempt", "verdict").only(*_SHOWN).in_bulk(ids) if ids else {}
     # A row may have gone since it was found: an attempt that got its verdict.
     return [Line(found[pk], found[pk].attempt, found[pk].verdict) for pk in ids if pk in found]
