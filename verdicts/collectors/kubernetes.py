@@ -74,10 +74,11 @@ class KubernetesDiscovery(DiscoverySettings, frozen=True, kw_only=True, tag="kub
             reading=Reading(user_label=self.user_label, account_label=self.account_label),
         )
         notes = [*looked.notes, *learn_places(connection, state, self.topology, moment)]
-        attempts = told(state, moment, since=state.first - int(self.history), kueue_seen=looked.kueue)
+        since = state.first - int(self.history)
+        attempts = told(state, moment, since=since, pods_seen=looked.pods, kueue_seen=looked.kueue)
         attempts = [placed(attempt, state) for attempt in attempts]
         listed = unended(state) if looked.complete else None
-        forget(state, moment)
+        forget(state, moment, complete=looked.complete)
         return Found(attempts, msgspec.to_builtins(state), listed, tuple(notes))
 
 

@@ -145,17 +145,17 @@ def _taken_over(holders: dict[str, tuple[str, Span]], pod: PodFact) -> str:
     return f"~{len(holders)}"
 
 
-def told(state: State, now: int, *, since: int = 0, kueue_seen: bool = True) -> list[Attempt]:
+def told(state: State, now: int, *, since: int = 0, pods_seen: bool = True, kueue_seen: bool = True) -> list[Attempt]:
     """The attempts about which something is new since they were last told; `state` remembers that they were.
 
-    Nothing is told of runs that were over before `since`, nor of one whose Workload has yet to be seen: `kueue_seen`
-    says whether Workloads could be looked at this time.
+    Nothing is told of runs that were over before `since`, nor of one of which it is not sure yet how many attempts it
+    had: `pods_seen` and `kueue_seen` say whether pods and Workloads could be looked at this time.
     """
     found = []
     for uid in list(state.news):
         run = state.runs.get(uid)
         known = spans(run) if run is not None and run.seen else []
-        if run is not None and _awaits_workload(run, known, now, kueue_seen=kueue_seen):
+        if run is not None and _unsure(run, known, now, pods_seen=pods_seen, kueue_seen=kueue_seen):
             continue
         del state.news[uid]
         if run is None or not run.seen or (run.end is not None and run.end.at < since):
@@ -173,13 +173,18 @@ def told(state: State, now: int, *, since: int = 0, kueue_seen: bool = True) -> 
     return found
 
 
-def _awaits_workload(run: RunFact, known: list[Span], now: int, *, kueue_seen: bool) -> bool:
-    """Whether a run that Kueue manages has new pods, and it is not known yet, but soon will be, why it has them.
+def _unsure(run: RunFact, known: list[Span], now: int, *, pods_seen: bool, kueue_seen: bool) -> bool:
+    """Whether a run has new attempts or pods of which is not known yet, but soon will be, what they are.
 
     Pods and Workloads are watched one beside the other: a pod can be seen a moment before the admission that led to
-    it, and would look like one made in place of another.
+    it, and would look like one made in place of another. And where pods were not seen, there may have been attempts
+    in between, whose numbers come first.
     """
-    if not run.kueue or run.gone is not None:
+    if run.gone is not None:
+        return False
+    if not pods_seen and sum(span.key not in run.numbers for span in known) > (0 if run.numbers else 1):
+        return True
+    if not run.kueue:
         return False
     new = [pod for pod in run.pods.values() if _window(run.admissions, pod.created) is None]
     for span in known:
@@ -311,19 +316,23 @@ def unended(state: State) -> frozenset[str]:
     )
 
 
-def forget(state: State, now: int) -> None:
-    """Drop what has been told and can change no more: runs that are over, and early attempts of long ones."""
+def forget(state: State, now: int, *, complete: bool = True) -> None:
+    """Drop what has been told and can change no more: runs that are over, and early attempts of long ones.
+
+    After a look that was not `complete` a run that is over is kept: something of it may not have been seen yet.
+    """
     for uid, run in list(state.runs.items()):
         over = run.end.at if run.end else run.gone
         if over is None:
             if len(run.numbers) > KEPT:
                 _seal(run)
             continue
+        if not complete or uid in state.news:
+            continue
         since = now - max(over, run.gone or 0)
         quiet = all(pod.over() is not None for pod in run.pods.values())
         if since >= MAX_LINGER_SECONDS or (quiet and (since >= LINGER_SECONDS or run.gone is not None)):
             del state.runs[uid]
-            state.news.pop(uid, None)
             if run.gone is None:
                 state.done[uid] = run.kind
     if len(state.parents) > MAX_PARENTS:

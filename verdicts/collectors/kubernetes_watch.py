@@ -145,9 +145,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Looked:
-    """What a look is worth: whether every kind was seen, and Kueue's Workloads, and what was not and why."""
+    """What a look is worth: whether every kind was seen, the pods, Kueue's Workloads; and what was not and why."""
 
     complete: bool
+    pods: bool
     kueue: bool
     notes: tuple[str, ...]
 
@@ -179,8 +180,8 @@ def look(
         state.served_at = 0
     notes = {note: None for target in targets for note in _notes(target)}
     complete = not any(t.error is not None and not isinstance(t.error, Forbidden | NotThere) for t in targets)
-    kueue = not any(t.error is not None for t in targets if t.resource is WORKLOADS)
-    return Looked(complete, kueue, tuple(notes))
+    failed = {t.resource.kind for t in targets if t.error is not None and not isinstance(t.error, Forbidden)}
+    return Looked(complete, PODS.kind not in failed, WORKLOADS.kind not in failed, tuple(notes))
 
 
 def _require_some(targets: list[Target]) -> None:

@@ -180,7 +180,8 @@ class World:
         self.cluster.forget()
         self.behind = True
 
-    def look(self, broken: frozenset[str] = frozenset(), cut: int | None = None) -> None:
+    def look(self, broken: frozenset[str] = frozenset(), cut: int | None = None, *, killed: bool = False) -> None:
+        """Look once; who is killed has stored attempts, and not yet the cursor."""
         state = msgspec.convert(json.loads(self.cursor), State)
         moment = int(at(self.now).timestamp())
         state.first = state.first or moment
@@ -189,10 +190,12 @@ class World:
             looked = look(connection, state, namespaces=(), selector="", now=moment, reading=Reading())
         except SourceError:
             return
-        for attempt in told(state, moment, kueue_seen=looked.kueue):
+        for attempt in told(state, moment, pods_seen=looked.pods, kueue_seen=looked.kueue):
             self.told[attempt.job_id, attempt.submit_time, attempt.restart_count] = attempt
         assert bool(unended(state)) is not self.over or not looked.complete
-        forget(state, moment)
+        if killed:
+            return
+        forget(state, moment, complete=looked.complete)
         self.cursor = json.dumps(msgspec.to_builtins(state))
         if looked.complete and not looked.notes:
             for execution in self.truth:
@@ -217,6 +220,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("tick"), st.integers(1, 400)),
     st.tuples(st.just("look"), st.frozensets(KINDS, max_size=2), st.one_of(st.none(), st.integers(0, 4))),
     st.tuples(st.just("look"), st.just(frozenset()), st.none()),
+    st.tuples(st.just("killed")),
     st.tuples(st.just("lose")),
     st.tuples(st.just("finish")),
 )
@@ -237,6 +241,8 @@ def play(actions: list[tuple[Any, ...]]) -> World:
                 world.tick(*rest)
             case "look":
                 world.look(*rest)
+            case "killed":
+                world.look(killed=True)
             case "lose":
                 world.lose_history()
             case "finish":
@@ -275,7 +281,8 @@ def test_every_attempt_that_could_be_seen_is_told_once_with_its_nodes(actions: l
             assert [attempt.nodes for attempt in mine] == [execution.nodes]
         for attempt in mine:
             assert set(attempt.nodes) <= set(execution.nodes), "an attempt has another's nodes"
-            assert (attempt.end is None) is (execution.end is None)
+            if not execution.lost:
+                assert (attempt.end is None) is (execution.end is None)
             if execution.must and execution.evicted:
                 assert attempt.state in ("Preempted", "Evicted")
     # An attempt without nodes is an admission whose pods were never seen.
@@ -294,7 +301,7 @@ def test_the_cursor_stays_small(actions: list[tuple[Any, ...]]) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ACTIONS.filter(lambda action: action[0] != "lose"), max_size=25))
 def test_how_often_is_looked_and_what_fails_changes_nothing_in_the_end(actions: list[tuple[Any, ...]]) -> None:
-    once = play([("tick", 0) if action[0] == "look" else action for action in actions])
+    once = play([("tick", 0) if action[0] in ("look", "killed") else action for action in actions])
     often = play(actions)
     wanted = {(tuple(a.nodes), a.start, a.end, a.state, a.restart_count) for a in once.told.values()}
     assert {(tuple(a.nodes), a.start, a.end, a.state, a.restart_count) for a in often.told.values()} == wanted
