@@ -1,6 +1,6 @@
 """The evidence of an attempt as the engine takes it, and what the store says of its own coverage."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
@@ -83,6 +83,10 @@ def effective_reports(row: models.Attempt) -> list[GivenReport]:
         msgspec.convert(body, GivenReport)
         for body in row.reports.order_by("source", "collector").values_list("body", flat=True)
     ]
+    full_for: defaultdict[str, set[str]] = defaultdict(set)
+    for key in row.cut:
+        refused_source, _, refused_collector = key.partition(" ")
+        full_for[refused_source].add(refused_collector)
     per_source = Counter(report.source for report in given)
     corrected = []
     for report in given:
@@ -92,9 +96,10 @@ def effective_reports(row: models.Attempt) -> list[GivenReport]:
             for (source, collector), found in held.items()
             if source == report.source and (alone or collector == report.collector)
         )
-        corrected.append(_corrected(report, stored, full=report.source in row.cut))
+        full = not full_for.get(report.source, set()).isdisjoint(("", report.collector))
+        corrected.append(_corrected(report, stored, full=full))
     reported = {report.source for report in given}
-    for source in sorted({source for source, _ in held} | set(row.cut)):
+    for source in sorted({source for source, _ in held} | set(full_for)):
         if source not in reported:
             stored = _together(found for (owner, _), found in held.items() if owner == source)
             unreported = GivenReport(
@@ -104,7 +109,7 @@ def effective_reports(row: models.Attempt) -> list[GivenReport]:
                 kept=stored.records,
                 delivered=stored.records,
             )
-            corrected.append(_corrected(unreported, stored, full=source in row.cut))
+            corrected.append(_corrected(unreported, stored, full=source in full_for))
     if (said := _said_by_attempt(row)) and not any(report.source == said.source for report in corrected):
         corrected.append(said)
     return corrected

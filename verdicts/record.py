@@ -202,12 +202,12 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
 def store_collected(attempt: Attempt, given: Sequence[GivenObservation], report: GivenReport) -> None:
     """Store what one collector obtained of its source, in place of what it had obtained before.
 
-    The caller holds the attempt's lock. A later round that obtained nothing, for the source could not be asked,
-    takes nothing away: then the earlier report stands.
+    The caller holds the attempt's lock. A later round that obtained less takes nothing away: the source could not be
+    asked, broke off sooner, or keeps nothing for so long. Then the earlier report stands.
     """
     report = _stored_form(report)
     before = attempt.reports.filter(source=report.source.value, collector=report.collector).first()
-    if before is not None and report.status is ReportStatus.ERROR and before.status != ReportStatus.ERROR:
+    if before is not None and _is_less(report, before):
         return
     shown = window_of(attempt.body)
     rows = {row.digest: row for row in (_observation_row(attempt.pk, item, shown) for item in given)}
@@ -218,18 +218,30 @@ def store_collected(attempt: Attempt, given: Sequence[GivenObservation], report:
         mine.filter(digest__in=gone).delete()
     fitting, refused = _that_fit(attempt, new) if new else ([], Counter[str]())
     Observation.objects.bulk_create(fitting, batch_size=2000, ignore_conflicts=True)
-    for source, number in refused.items():
-        attempt.cut[source] = attempt.cut.get(source, 0) + number
+    # Counted for each collector by itself: when it is read again, what was refused before is not counted twice.
+    mine_cut = f"{report.source.value} {report.collector}"
+    cut_before = attempt.cut.pop(mine_cut, 0)
+    if refused:
+        attempt.cut[mine_cut] = refused[report.source.value]
     body = _report_body(report)
     said = {"status": body["status"], "body": body, "received_at": Now()}
     if before is None:
         CollectorReport.objects.create(attempt=attempt, source=report.source.value, collector=report.collector, **said)
     else:
         CollectorReport.objects.filter(pk=before.pk).update(**said)
-    if refused:
+    if attempt.cut.get(mine_cut, 0) != cut_before:
         attempt.save(update_fields=["cut"])
     if fitting or gone or before is None or _timeless(before.body) != _timeless(body):
         _evidence_changed(attempt)
+
+
+def _is_less(report: GivenReport, before: CollectorReport) -> bool:
+    """Whether a later round of a collector obtained less of its source than the one before."""
+    if before.status not in (ReportStatus.OK, ReportStatus.PARTIAL):
+        return report.status is ReportStatus.ERROR and before.status == ReportStatus.EMPTY
+    if report.status is ReportStatus.PARTIAL:
+        return report.read < int(before.body.get("read", 0))
+    return report.status is not ReportStatus.OK
 
 
 def _report_body(report: GivenReport) -> dict[str, Any]:

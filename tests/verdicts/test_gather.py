@@ -298,6 +298,75 @@ def test_a_later_round_replaces_what_the_source_gave_before(cluster: Any) -> Non
     assert CollectorReport.objects.get().body["kept"] == 45
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        says_nothing,
+        fails(SourceError("down")),
+        fails(BudgetSpent("not finished within its 30 s"), gives(*[LINE] * 3)),
+    ],
+    ids=["keeps nothing for so long", "is down", "breaks off sooner"],
+)
+def test_a_later_round_that_obtained_less_takes_nothing_away(cluster: Any, later: Does) -> None:
+    settings = cluster({"applog": gives(*[LINE] * 30)})
+    attempt = over(settings)
+    gather.work()
+    BEHAVIOUR["applog"] = later
+    gather.ask(attempt.pk)
+    gather.work()
+    assert sum(attempt.observations.values_list("count", flat=True)) == 30
+    assert coverage(attempt)["applog"][0] == "ok"
+
+
+def test_a_source_taken_out_of_the_file_takes_its_evidence_not_along(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = over(cluster({"applog": gives(LINE), "syslog": gives(b"x")}))
+    gather.work()
+    gather.ask(attempt.pk)
+    cluster({"syslog": gives(b"x")})
+    gather.work()
+    task = CollectionTask.objects.get(collection__round=2, name="applog")
+    assert task.status == ReportStatus.NOT_CONFIGURED
+    assert verdict_of(attempt).domain == "resource_exhaustion"
+    assert coverage(attempt)["applog"][0] == "ok"
+
+
+def test_a_partial_round_that_obtained_more_replaces_what_was_there(cluster: Any) -> None:
+    attempt = over(cluster({"applog": gives(*[LINE] * 30)}))
+    gather.work()
+    BEHAVIOUR["applog"] = fails(SourceError("cut off"), gives(*[LINE] * 45))
+    gather.ask(attempt.pk)
+    gather.work()
+    assert sum(attempt.observations.values_list("count", flat=True)) == 45
+    assert coverage(attempt)["applog"] == ("partial", "cut off")
+
+
+def test_what_the_store_has_no_room_for_is_on_the_verdict_until_there_is_room(cluster: Any, settings: Any) -> None:
+    settings.INQUEST_MAX_OBSERVATIONS = 10
+    attempt = over(cluster({"applog": gives(*[LINE] * 15), "applog.b": gives(LINE)}))
+    gather.work()
+    status, reason = coverage(attempt)["applog"]
+    assert (status, "the store's limit for this source was reached" in reason) == ("partial", True)
+    for _ in range(2):
+        gather.ask(attempt.pk)
+        gather.work()
+    attempt.refresh_from_db()
+    assert sum(attempt.cut.values()) == 6
+    settings.INQUEST_MAX_OBSERVATIONS = 100
+    gather.ask(attempt.pk)
+    gather.work()
+    AttributionRequest.objects.open().update(due_at=Now())
+    assert coverage(attempt)["applog"] == ("ok", "")
+
+
+def test_what_is_lost_between_collector_and_store_is_on_the_verdict(cluster: Any) -> None:
+    attempt = over(cluster({"applog": gives(*[LINE] * 5)}))
+    gather.work()
+    attempt.observations.order_by("line").last().delete()  # type: ignore[union-attr]
+    assert coverage(attempt)["applog"] == ("partial", "fewer observations reached the store than the collector kept")
+
+
 def test_a_source_that_does_not_answer_is_left_alone_and_tried_by_one(cluster: Any) -> None:
     asked: list[str] = []
 

@@ -72,7 +72,8 @@ class Attempt(models.Model):
     """One execution of a workload. `body` is what `attempt.json` said; columns repeat it for keys and filters.
 
     `generation` counts changes of the evidence: an attribution that loaded an older one is run again.
-    `cut` says of each source how many deliveries of observations the store refused because it was full.
+    `cut` says of each source how many deliveries of observations the store refused because it was full; what was
+    collected is counted under "source collector".
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
