@@ -25,9 +25,15 @@ class Related:
 
 def siblings(attempt: Attempt) -> list[ListRow]:
     """Other attempts of the same workload as rows of the list, the latest first, with or without a verdict."""
-    if attempt.workload_id is None:
+    if attempt.workload is None:
         return []
-    rows = ListRow.objects.filter(attempt__workload_id=attempt.workload_id, is_current=True)
+    # Its names rather than its id: by them the list is indexed in the order that is wanted.
+    rows = ListRow.objects.filter(
+        is_current=True,
+        workload=attempt.workload.name,
+        account=attempt.workload.account,
+        cluster=attempt.cluster.name,
+    )
     return list(
         rows.exclude(attempt_id=attempt.pk)
         .select_related("attempt")

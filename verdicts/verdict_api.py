@@ -20,7 +20,9 @@ from verdicts.timeline import Mark
 
 
 def _verdict(pk: UUID) -> Verdict:
-    return get_object_or_404(Verdict.objects.select_related("attempt").defer("body_json"), pk=pk)
+    return get_object_or_404(
+        Verdict.objects.select_related("attempt__cluster", "attempt__workload").defer("body_json"), pk=pk
+    )
 
 
 class VerdictInShort(APIView):

@@ -65,7 +65,7 @@ def _detail(
         "section": "verdicts",
         "body": body,
         "short": in_short(body),
-        "several_parts": len(body["affected_nodes"]) > 4 or any(node["ranks"] for node in body["affected_nodes"]),
+        "several_parts": _several_parts(body),
         "coverage": presentation.coverage(body.get("coverage")),
         "blind_spots": presentation.blind_spots(body),
         "history": compare.versions(around.history)[:MOST_VERSIONS],
@@ -87,6 +87,12 @@ def _detail(
     }
     context |= _timeline_context(around.line, whole=bool(request.GET.get("all")))
     return render(request, "verdicts/detail.html", context)
+
+
+def _several_parts(body: presentation.Body) -> bool:
+    """Whether the affected nodes have more to say than the first answer has room for."""
+    nodes = body.get("affected_nodes") or ()
+    return len(nodes) > 4 or any(node.get("ranks") for node in nodes)
 
 
 def _timeline_context(line: Timeline, *, whole: bool) -> dict[str, Any]:
