@@ -5,7 +5,11 @@ counts its bytes and holds none of it longer than needed. There is no call here 
 written to the cluster.
 """
 
+import atexit
 import base64
+import os
+import shutil
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +21,7 @@ from typing import TypeVar
 import msgspec
 import yaml
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
-from lightkube.config.models import FileStr, User
+from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from verdicts.collectors import http
@@ -87,9 +91,13 @@ def _config(api: Api) -> SingleConfig:
     return config
 
 
-@cache
 def server_of(api: Api) -> Server:
     """Where the API server is and how we are known there. Raises SourceError."""
+    return _server(api, os.getpid())
+
+
+@cache
+def _server(api: Api, pid: int) -> Server:
     config = _config(api)
     user, cluster = config.user or User(), config.cluster
     where = api.kubeconfig or SERVICE_ACCOUNT
@@ -112,9 +120,9 @@ def server_of(api: Api) -> Server:
                 "url": cluster.server,
                 "headers": headers,
                 "token_file": str(config.abs_file(user.token_file)) if user.token_file else "",
-                "ca_file": _file(config, cluster.certificate_auth, cluster.certificate_auth_data),
-                "cert_file": _file(config, user.client_cert, user.client_cert_data),
-                "key_file": _file(config, user.client_key, user.client_key_data),
+                "ca_file": _file(config, cluster.certificate_auth, cluster.certificate_auth_data, pid),
+                "cert_file": _file(config, user.client_cert, user.client_cert_data, pid),
+                "key_file": _file(config, user.client_key, user.client_key_data, pid),
             },
             Server,
         )
@@ -124,17 +132,27 @@ def server_of(api: Api) -> Server:
         raise SourceError(f"{where}: is not usable: {type(error).__name__}") from error
 
 
-#: Files of what a kubeconfig holds inline; they are there while these are.
-_written_out: list[str] = []
-
-
-def _file(config: SingleConfig, path: str | None, data: str | None) -> str:
+def _file(config: SingleConfig, path: str | None, data: str | None, pid: int) -> str:
     """The file of a certificate or key: the one that is named, or one made of what is inline."""
-    if data:
-        written = FileStr(data)
-        _written_out.append(written)
-        return str(written)
-    return str(config.abs_file(path)) if path else ""
+    if not data:
+        return str(config.abs_file(path)) if path else ""
+    descriptor, name = tempfile.mkstemp(dir=_folder(pid))
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(base64.b64decode(data))
+    return name
+
+
+@cache
+def _folder(pid: int) -> str:
+    """Where a process keeps such files. One that was forked off has its own, and leaves its parent's alone."""
+    folder = tempfile.mkdtemp(prefix="inquest-")
+    atexit.register(_remove, folder, pid)
+    return folder
+
+
+def _remove(folder: str, pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Shared(Budget):

@@ -2,6 +2,7 @@
 
 import base64
 import importlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.verdicts.collectors.kube import api_server, kubeconfig
 from verdicts.collectors import kubernetes_objects as objects
 from verdicts.collectors.ask import Budget, SourceError
 from verdicts.collectors.kubernetes import Events, KubernetesDiscovery, PodLogs
-from verdicts.collectors.kubernetes_client import Api, Connection, server_of
+from verdicts.collectors.kubernetes_client import Api, Connection, _remove, server_of
 
 SECRET = "s3cr3t-0f-the-kubeconfig"
 
@@ -45,6 +46,22 @@ def test_a_certificate_in_the_file_is_used_as_a_file(tmp_path: Path) -> None:
     server = server_of(Api(kubeconfig=str(path)))
     assert Path(server.cert_file).read_bytes() == b"certificate"
     assert Path(server.key_file).stat().st_mode & 0o077 == 0
+
+
+def test_a_process_that_was_forked_off_has_such_files_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = base64.b64encode(b"certificate").decode()
+    api = Api(kubeconfig=str(kubeconfig(tmp_path, "https://k8s.example", **{"client-certificate-data": data})))
+    ours = Path(server_of(api).cert_file)
+    parent = os.getpid()
+    monkeypatch.setattr("verdicts.collectors.kubernetes_client.os.getpid", lambda: parent + 1)
+    theirs = Path(server_of(api).cert_file)
+    assert ours.parent != theirs.parent
+    _remove(str(ours.parent), parent)
+    assert ours.exists(), "a child took its parent's files away"
+    _remove(str(theirs.parent), parent + 1)
+    assert not theirs.exists()
 
 
 @pytest.mark.parametrize(
