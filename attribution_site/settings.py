@@ -16,7 +16,7 @@ from django.urls import reverse_lazy
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-from attribution_site import logs, sso_settings
+from attribution_site import logs, sso_settings, webhooks
 from attribution_site.secret import key_from
 from rules.redact import Redactor
 from rules.redaction_file import RedactionError, read_redaction_file
@@ -179,6 +179,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=5)),
         "options": {"expires": 60},
     },
+    "verdicts.tell": {
+        "task": "verdicts.tell",
+        "schedule": timedelta(seconds=env.int("INQUEST_TELL_SECONDS", default=30)),
+        "options": {"expires": 120},
+    },
     # At a time of day, not at an interval: an interval starts anew whenever beat does.
     "verdicts.drift": {
         "task": "verdicts.drift",
@@ -198,6 +203,14 @@ INQUEST_RULES_DIR = env.str("INQUEST_RULES_DIR", default="")
 # How much of one source of one attempt is kept.
 INQUEST_MAX_OBSERVATIONS = env.int("INQUEST_MAX_OBSERVATIONS", default=20_000)
 INQUEST_MAX_OBSERVATION_CHARACTERS = env.int("INQUEST_MAX_OBSERVATION_CHARACTERS", default=32 * 1024 * 1024)
+# Telling people of verdicts: mail by a server, webhooks at addresses that are named here and nowhere else.
+EMAIL_URL = env.str("EMAIL_URL", default="")
+globals().update(env.email_url_config(EMAIL_URL or "consolemail://"))
+EMAIL_TIMEOUT = 20
+DEFAULT_FROM_EMAIL = env.str("INQUEST_EMAIL_FROM", default="inquest@localhost")
+WEBHOOKS = webhooks.read(env)
+# How people reach the site, for links in what is sent: https://inquest.example.org
+INQUEST_PUBLIC_URL = env.str("INQUEST_PUBLIC_URL", default="")
 # What `inquest bench attribution --json` printed, for the page about quality.
 INQUEST_BENCH_FILE = env.str("INQUEST_BENCH_FILE", default="")
 # The daily look for parser drift compares so many days with as many before.

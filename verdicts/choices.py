@@ -22,6 +22,13 @@ class RequestState(StrEnum):
 OPEN_STATES = (RequestState.PENDING, RequestState.RUNNING)
 
 
+class Channel(StrEnum):
+    """How somebody is told of a verdict."""
+
+    EMAIL = "email"
+    WEBHOOK = "webhook"
+
+
 class FindingStatus(StrEnum):
     """What a verdict made of a finding."""
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from verdicts import fleet_api, preferences_pages, quality_pages, try_pages, upload_api
+from verdicts import fleet_api, preferences_pages, quality_pages, subscribe_pages, try_pages, upload_api
 
 urlpatterns = [
     path("fleet/nodes", fleet_api.Nodes.as_view(), name="api-fleet-nodes"),
@@ -13,4 +13,6 @@ urlpatterns = [
     path("me", preferences_pages.Me.as_view(), name="api-me"),
     path("quality", quality_pages.Figures.as_view(), name="api-quality"),
     path("try", try_pages.Try.as_view(), name="api-try"),
+    path("subscriptions", subscribe_pages.Subscriptions.as_view(), name="api-subscriptions"),
+    path("subscriptions/<uuid:subscription_id>", subscribe_pages.SubscriptionDetail.as_view(), name="api-subscription"),
 ]

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from verdicts import fleet_pages, preferences_pages, quality_pages, try_pages, upload_pages
+from verdicts import fleet_pages, preferences_pages, quality_pages, subscribe_pages, try_pages, upload_pages
 
 urlpatterns = [
     path("fleet/", fleet_pages.nodes, name="fleet"),
@@ -17,4 +17,7 @@ urlpatterns = [
     path("preferences/", preferences_pages.page, name="preferences"),
     path("quality/", quality_pages.page, name="quality"),
     path("try/", try_pages.page, name="try"),
+    path("subscriptions/", subscribe_pages.page, name="subscriptions"),
+    path("subscriptions/<uuid:subscription_id>/", subscribe_pages.change, name="subscription"),
+    path("subscriptions/mentions/", subscribe_pages.seen, name="mentions-seen"),
 ]

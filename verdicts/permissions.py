@@ -11,6 +11,7 @@ INGEST = "verdicts.ingest_evidence"
 ATTRIBUTE = "verdicts.request_attribution"
 REVIEW = "verdicts.review_verdict"
 ACCOUNTS = "auth.change_user"
+WEBHOOKS = "verdicts.manage_webhooks"
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -44,6 +45,11 @@ def may_review(user: Permitted) -> bool:
 def may_comment(user: Permitted) -> bool:
     """May remark on a verdict: whoever may do more than read."""
     return user.has_perm(REVIEW) or user.has_perm(ATTRIBUTE)
+
+
+def may_use_webhooks(user: Permitted) -> bool:
+    """May have verdicts told to the site's webhooks."""
+    return user.has_perm(WEBHOOKS)
 
 
 def may_administer(user: Any) -> bool:

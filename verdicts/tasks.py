@@ -6,7 +6,7 @@ from celery import shared_task
 from celery.signals import worker_init
 from django.conf import settings
 
-from verdicts import conclude, discover, drift, gather, source_check, waking
+from verdicts import conclude, deliver, discover, drift, gather, source_check, subscribe, waking
 from verdicts.models import AttributionRequest, CollectionTask, Discovery
 
 
@@ -32,6 +32,13 @@ def collect() -> None:
 def attribute() -> None:
     """Work off attribution requests."""
     conclude.work()
+
+
+@shared_task(name="verdicts.tell", ignore_result=True)
+def tell_people() -> None:
+    """Find what subscriptions are owed, and deliver what is due."""
+    subscribe.look()
+    deliver.deliver_due()
 
 
 @shared_task(name="verdicts.drift", ignore_result=True)

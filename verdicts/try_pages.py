@@ -58,7 +58,9 @@ class TrySerializer(serializers.Serializer):
     """A text to be tried."""
 
     text = serializers.CharField(max_length=MOST_CHARACTERS, trim_whitespace=False)
-    source = serializers.ChoiceField(choices=[source.value for source in Source], required=False)
+    source = serializers.ChoiceField(  # type: ignore[assignment]
+        choices=[source.value for source in Source], required=False
+    )
     node = serializers.CharField(max_length=MAX_NAME, required=False, default="")
 
 

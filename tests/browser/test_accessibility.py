@@ -32,8 +32,9 @@ from verdicts.models import Node
 
 AXE = (Path(__file__).parent / "vendor/axe-core/axe.min.js").read_text(encoding="utf-8")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-#: Not pages of ours to judge: the admin is Django's, the API answers with JSON, Swagger UI is a vendor's page.
-NOT_OURS = ("admin/", "api/", "accounts/logout/")
+#: Not pages of ours to judge: the admin is Django's, the API answers with JSON, Swagger UI is a vendor's
+#: page, and single sign-on leads to the provider.
+NOT_OURS = ("admin/", "api/", "accounts/logout/", "accounts/sso/")
 WIDTHS = (320, 1280)
 
 
@@ -53,6 +54,7 @@ def samples() -> dict[str, Any]:
         "sample": "xid149",
         "form": "csv",
         "view_id": good.pk,
+        "subscription_id": good.pk,
         "node_id": Node.objects.get(name="n1").pk,
         "kind": "switch",
         "element": "leaf-1",

@@ -5,6 +5,7 @@ from verdicts.models.collection import Collection, CollectionTask, Discovery, So
 from verdicts.models.judgements import Finding, Review, RulesetVersion, UnrecognisedLine, Verdict
 from verdicts.models.listing import ListRow
 from verdicts.models.talk import Comment, Mention
+from verdicts.models.telling import Delivery, Subscription
 from verdicts.models.views import Preference, SavedView
 from verdicts.models.work import AttributionRequest, DriftCheck
 
@@ -17,6 +18,7 @@ __all__ = [
     "CollectionTask",
     "CollectorReport",
     "Comment",
+    "Delivery",
     "Discovery",
     "DriftCheck",
     "Finding",
@@ -29,6 +31,7 @@ __all__ = [
     "RulesetVersion",
     "SavedView",
     "SourceState",
+    "Subscription",
     "UnrecognisedLine",
     "Verdict",
     "Workload",
