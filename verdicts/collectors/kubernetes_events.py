@@ -96,8 +96,8 @@ def collect_events(connection: Connection, job: JobId, ask: Ask, out: Sink) -> N
             lines.give(out, what.replace(" ", "-"))
     if not done:
         raise errors[0]
-    for error in errors:
-        out.partial(str(error))
+    for gap in errors:
+        out.partial(str(gap))
     oldest = datetime.now(ask.begin.tzinfo) - EVENT_TTL
     said = f"events from before {oldest:%Y-%m-%d %H:%M} UTC are not in the cluster any more: it keeps them for an hour"
     if oldest > ask.end - LAST_WORDS:
