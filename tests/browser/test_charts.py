@@ -73,7 +73,9 @@ def test_a_chart_follows_the_theme_and_prints_in_light(visit: Visit) -> None:
     page.wait_for_function(
         "getComputedStyle(document.querySelector('.scatterlayer .point')).fill === 'rgb(156, 28, 20)'"
     )
+    assert page.evaluate("document.querySelector('.main-svg').getBoundingClientRect().width") == 640
     page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.wait_for_function("document.querySelector('.main-svg').getBoundingClientRect().width > 1000")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 

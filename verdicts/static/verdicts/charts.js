@@ -7,6 +7,8 @@
   "use strict";
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const narrow = 640;
+  const paper = 640; // what fits between the margins of A4 and of Letter
+  let printing = false;
 
   // What a custom property is worth here and now: light-dark() is settled only on an element.
   let probe = null;
@@ -86,11 +88,12 @@
   };
 
   const draw = (box) => {
+    const width = printing ? paper : box.clientWidth;
     const figure = charts.get(box);
-    if (!box.clientWidth) return; // in a closed part of the page: drawn when it opens
+    if (!width) return; // in a closed part of the page: drawn when it opens
     const layout = layoutOf(figure);
-    layout.width = box.clientWidth;
-    const options = { ...config, displayModeBar: box.clientWidth >= narrow, ...figure.config };
+    layout.width = width;
+    const options = { ...config, displayModeBar: width >= narrow, ...figure.config };
     const fresh = !box.on;
     window.Plotly.react(box, settled(figure.data || []), layout, options).then(() => {
       for (const picture of box.querySelectorAll("svg.main-svg")) picture.setAttribute("aria-hidden", "true");
@@ -133,7 +136,7 @@
 
   const sized = new ResizeObserver((changes) => {
     for (const { target } of changes) {
-      if (charts.has(target) && target.clientWidth !== (target._fullLayout || {}).width) draw(target);
+      if (!printing && charts.has(target) && target.clientWidth !== (target._fullLayout || {}).width) draw(target);
     }
   });
 
@@ -165,19 +168,22 @@
     document.body.append(probe);
     startAll(document);
     document.addEventListener("htmx:load", (event) => startAll(event.target.parentElement || document));
+    const root = document.documentElement;
     dark.addEventListener("change", redraw);
-    new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    new MutationObserver(redraw).observe(root, { attributeFilter: ["data-theme"] });
 
-    // Paper is white. The old choice comes back when the print is made.
+    // Paper is white and narrow. The old choice comes back when the print is made.
     let chosen;
     window.addEventListener("beforeprint", () => {
-      chosen = document.documentElement.dataset.theme;
-      document.documentElement.dataset.theme = "light";
+      printing = true;
+      chosen = root.dataset.theme;
+      root.dataset.theme = "light";
       redraw();
     });
     window.addEventListener("afterprint", () => {
-      if (chosen) document.documentElement.dataset.theme = chosen;
-      else delete document.documentElement.dataset.theme;
+      printing = false;
+      if (chosen) root.dataset.theme = chosen;
+      else delete root.dataset.theme;
       redraw();
     });
   });
