@@ -21,6 +21,7 @@ accounts.arrange(admin.site)
 docs = SpectacularSwaggerSplitView.as_view(url_name="schema", template_name="site/api_docs.html")
 
 handler404 = "verdicts.api.not_found"
+handler500 = "attribution_site.errors.server_error"
 
 urlpatterns = [
     path("", include("verdicts.urls")),
