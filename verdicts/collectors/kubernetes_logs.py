@@ -344,13 +344,18 @@ def newest_line(connection: Connection, namespaces: Sequence[str]) -> tuple[date
     Raises Forbidden where they cannot.
     """
     for namespace in namespaces or ("",):
-        params = {"fieldSelector": "status.phase=Running", "limit": 20}
+        params: dict[str, str | int] = {"fieldSelector": "status.phase=Running", "limit": 20}
         for raw in connection.get(PODS.path("v1", namespace), _Pods, params, right=LIST_PODS).items or []:
             owner, containers = raw.metadata.owner(), raw.spec.containers or []
             if owner is None or owner.kind not in RUN_KINDS or not containers:
                 continue
             path = f"{PODS.path('v1', raw.metadata.namespace)}/{raw.metadata.name}/log"
-            asked = {"container": containers[0].name, "tailLines": 1, "timestamps": "true", "limitBytes": 4096}
+            asked: dict[str, str | int] = {
+                "container": containers[0].name,
+                "tailLines": 1,
+                "timestamps": "true",
+                "limitBytes": 4096,
+            }
             try:
                 with connection.stream(path, asked, right=GET_LOGS) as answer:
                     match = _STAMP.match(b"".join(answer))
