@@ -3,6 +3,7 @@
 import codecs
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -195,14 +196,15 @@ def _field(error: msgspec.ValidationError) -> str:
     return f"{match[2]}: {match[1]}" if match else text
 
 
-def natural(text: str) -> list[tuple[int, int, str]]:
+@lru_cache(maxsize=65_536)
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key under which gpu-2 comes before gpu-10, and no two texts are equal, so that n1 and n01 keep one order."""
     key = []
     for part in re.split("([0-9]+)", text):
         digits = part.lstrip("0") if part[:1] in _DIGITS else ""
         if part:
             key.append((0, len(digits), digits) if part[0] in _DIGITS else (1, 0, part))
-    return [*key, (-1, 0, text)]
+    return (*key, (-1, 0, text))
 
 
 _DIGITS = frozenset("0123456789")

@@ -5,6 +5,7 @@ An Xid in the kernel log and in a metric, or a line that 4,096 ranks repeat, is 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from rules.attempt import expand_hostlist, natural
 from rules.extract import Sighting
@@ -25,7 +26,7 @@ KEPT_FIRST, KEPT_LAST = 5, 2
 PLACE = ("node", "gpu", "link", "device", "switch", "port", "image", "job")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seen:
     """A sighting placed in space and time."""
 
@@ -40,11 +41,15 @@ class Seen:
     line: int
     other_job: str = ""
 
-    @property
+    @cached_property
     def sort_key(self) -> tuple[object, ...]:
         """A total order that no arrival order can change: clock, time, file, line, text."""
         clock = (self.when.clock, self.when.earliest, self.when.latest) if self.when else ("~", 0, 0)
         return (*clock, natural(self.file), self.line, self.observation.body, self.observation.digest())
+
+
+#: The fixed order of the kinds of evidence.
+_PLACE = {source: place for place, source in enumerate(Source)}
 
 
 @dataclass(eq=False)
@@ -85,8 +90,7 @@ class Event:
     @property
     def sources(self) -> list[Source]:
         """The kinds of evidence that carry it, in the fixed order."""
-        present = {s.observation.source for s in self.seen}
-        return [source for source in Source if source in present]
+        return sorted({s.observation.source for s in self.seen}, key=_PLACE.__getitem__)
 
     @property
     def kept(self) -> list[Seen]:

@@ -24,7 +24,9 @@ MAX_FILES = 200_000
 MAX_ATTEMPT = 64 << 20
 #: A reference is a name and a line number in 1,024 characters.
 MAX_FILE_NAME = 1000
-_SUFFIX = re.compile(r"(?:\.(?:log|txt|out|err|json|jsonl|ndjson|gz|zst|messages|export|journal|pickle|pkl)|\.\d{1,4}|-\d{8})+$")
+_SUFFIX = re.compile(
+    r"(?:\.(?:log|txt|out|err|json|jsonl|ndjson|gz|zst|messages|export|journal|pickle|pkl)|\.\d{1,4}|-\d{8})+$"
+)
 _RANK_NAME = re.compile(r"(?:^|[._-])rank[._-]?(\d{1,7})(?=$|[._-])", re.IGNORECASE)
 
 
