@@ -21,6 +21,7 @@ from verdicts.models import ListRow, Review, Verdict
 
 #: More reviews of one time are not looked at; the latest are.
 MOST_REVIEWS = 50_000
+MOST_WAITS = 10_000
 #: Verdicts that name no cause: what they cannot be is confidently wrong.
 OPEN = (Domain.AMBIGUOUS.value, Domain.UNATTRIBUTED.value)
 STRONGEST_FIRST = (Strength.STRONG.value, Strength.MODERATE.value, Strength.WEAK.value)
@@ -232,8 +233,8 @@ def _decide(found: Quality, given: Sequence[tuple[str, str, str, str]]) -> None:
 
 
 def waiting(span: Span, *, cluster: str = "") -> Waiting:
-    """How long attempts that became known in a time waited for their first verdict."""
-    first = Verdict.objects.filter(number=1, attempt__created_at__gte=span.after, attempt__created_at__lt=span.before)
+    """How long attempts waited that had their first verdict in a time, the latest of them, or have none yet."""
+    first = Verdict.objects.filter(number=1, created_at__gte=span.after, created_at__lt=span.before)
     rows = ListRow.objects.filter(
         is_current=True, verdict__isnull=True, created_at__gte=span.after, created_at__lt=span.before
     )
@@ -242,7 +243,7 @@ def waiting(span: Span, *, cluster: str = "") -> Waiting:
     waits = sorted(
         first.order_by("-created_at")
         .annotate(began=Extract("attempt__created_at", "epoch"), ended=Extract("created_at", "epoch"))
-        .values_list("began", "ended")[:MOST_REVIEWS]
+        .values_list("began", "ended")[:MOST_WAITS]
     )
     seconds = sorted(max(float(ended - began), 0.0) for began, ended in waits)
     without = rows.count()
