@@ -346,6 +346,10 @@ def test_jobs_that_end_in_every_way_are_told_alike_by_every_way(cluster: SlurmCl
     assert "JobState=NODE_FAIL" in said and "Reason=Not responding" in said
     assert "on failed node gpu-04" in said and "Nodes gpu-04 not responding, setting DOWN" in said
     assert {o.node for o in observations if "NodeName=gpu-04" in o.body} == {"gpu-04"}
+    for attempt in looks.of(submitted["requeued"]):
+        observations, _ = collected(slurm, attempt, commands=commands, controller_log=log)
+        killed = "REQUEST_KILL_JOB" in "\n".join(o.body for o in observations)
+        assert killed == (attempt.restart_count == 2), "only the last attempt was cancelled"
     server = Server(url=slurm.rest_url, token_file=str(slurm.token_file))
     for way, wanted in (("limit", "JobState=TIMEOUT"), ("cancelled", "CANCELLED by 5"), ("failed", "ExitCode=13:0")):
         for settings in ({"commands": commands}, {"server": server, "commands": NOWHERE}):

@@ -45,10 +45,11 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
         slurm = ways(self.server, self.commands, self.slurm_cluster, ask.budget)
         failure: SourceError | None = None
         try:
-            failure = self._job(ask, slurm, out)
+            submissions, failure = self._submissions(ask, slurm, out)
+            self._job(ask, submissions, out)
             self._nodes(ask, slurm, out)
             if self.controller_log:
-                lines_about(self.controller_log, self.timezone, ask, out)
+                lines_about(self.controller_log, self.timezone, ask, out, _own_time(ask, submissions))
         finally:
             for said in slurm.notes:
                 out.note(said)
@@ -81,8 +82,8 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
             notes=tuple(slurm.notes),
         )
 
-    def _job(self, ask: Ask, slurm: Slurm, out: Sink) -> SourceError | None:
-        """The record of the job and of its steps. What did not answer is a gap where the other did."""
+    def _submissions(self, ask: Ask, slurm: Slurm, out: Sink) -> tuple[list[Job], SourceError | None]:
+        """All that is known of the job, each time it was submitted; what did not answer is a gap."""
         found: list[Job] = []
         failure: SourceError | None = None
         asked: list[tuple[str, Callable[[], list[Job]]]] = [
@@ -97,14 +98,16 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
             except SourceError as error:
                 failure = failure or error
                 out.partial(f"{what} did not answer: {error}")
+        return joined(merged(job for job in found if job.id == ask.attempt.job_id)), failure
+
+    def _job(self, ask: Ask, submissions: Sequence[Job], out: Sink) -> None:
+        """The record of this attempt of the job and of its steps."""
         submit = seconds(ask.attempt.submit_time)
-        whole = joined(merged(job for job in found if job.id == ask.attempt.job_id))
-        own = [job for job in whole if job.submit == submit] if submit else whole[-1:]
+        own = [job for job in submissions if job.submit == submit] if submit else submissions[-1:]
         reader = out.stream("job")
         for job in own:
             for text, moment in as_lines(job):
                 reader.feed(text.encode(), _times(moment))
-        return failure
 
     def _nodes(self, ask: Ask, slurm: Slurm, out: Sink) -> None:
         """What the controller and accounting say of the nodes in the attempt's window."""
@@ -136,6 +139,17 @@ def seconds(text: str | None) -> int:
     """A time of an attempt in seconds since 1970, 0 where there is none."""
     stamp = parse_stamp(text) if text else None
     return stamp.micros // MICRO if stamp is not None else 0
+
+
+def _own_time(ask: Ask, submissions: Iterable[Job]) -> tuple[float, float]:
+    """From when until when what is said of the job is said of this attempt of it.
+
+    A requeue is logged in the second in which the next submission is stamped, and ends the one before.
+    """
+    submit = seconds(ask.attempt.submit_time)
+    begin = submit + 1.0 if ask.attempt.restart_count else float("-inf")
+    end = min((job.submit + 1.0 for job in submissions if submit and job.submit > submit), default=float("inf"))
+    return begin, end
 
 
 def _times(moment: int) -> list[int] | None:

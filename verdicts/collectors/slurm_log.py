@@ -18,18 +18,20 @@ _STAMP = re.compile(
 )
 #: A line that is longer is looked at in pieces; between two stamps there may be so many lines without one.
 MAX_LINE, SEARCH = 64 << 10, 256 << 10
+#: Whether a line that was written at a moment is about an attempt.
+About = Callable[[bytes, float | None], bool]
 #: Lines are handed on in blocks of so many.
 BLOCK = 500
 
 
-def lines_about(path: str, timezone: str, ask: Ask, out: Sink) -> None:
-    """Read the log in the attempt's window, and of it what names the job or one of its nodes.
+def lines_about(path: str, timezone: str, ask: Ask, out: Sink, own: tuple[float, float]) -> None:
+    """Read the log in the attempt's window, and of it what names one of its nodes, or the job within its `own` time.
 
     The lines get their stamps in UTC: the log has its host's local time.
     """
     zone: tzinfo | None = ZoneInfo(timezone) if timezone else None
     begin = ask.begin.timestamp()
-    about = _about(ask.attempt.job_id, frozenset(ask.nodes))
+    about = _about(ask.attempt.job_id, own, frozenset(ask.nodes))
     try:
         with Path(path).open("rb") as log:
             oldest = _oldest(log, zone)
@@ -40,7 +42,7 @@ def lines_about(path: str, timezone: str, ask: Ask, out: Sink) -> None:
         out.partial(f"controller_log: {path} cannot be read: {error.strerror or error}")
 
 
-def _read_before(path: str, zone: tzinfo | None, ask: Ask, about: Callable[[bytes], bool], out: Sink) -> bool:
+def _read_before(path: str, zone: tzinfo | None, ask: Ask, about: About, out: Sink) -> bool:
     """Read what rotation put aside last; whether that reaches back to the window's begin."""
     aside = Path(f"{path}.1")
     if not aside.is_file():
@@ -51,7 +53,7 @@ def _read_before(path: str, zone: tzinfo | None, ask: Ask, about: Callable[[byte
     return oldest is not None and oldest <= ask.begin.timestamp()
 
 
-def _read(log: BinaryIO, zone: tzinfo | None, ask: Ask, about: Callable[[bytes], bool], out: Sink) -> None:
+def _read(log: BinaryIO, zone: tzinfo | None, ask: Ask, about: About, out: Sink) -> None:
     """Hand on what a log has in the window."""
     reader = out.stream("slurmctld.log")
     block: list[bytes] = []
@@ -62,7 +64,7 @@ def _read(log: BinaryIO, zone: tzinfo | None, ask: Ask, about: Callable[[bytes],
             stamp = _time(line, zone)
             if stamp is not None and stamp[0] > end:
                 break
-            if (stamp is None or stamp[0] >= begin) and about(line):
+            if (stamp is None or stamp[0] >= begin) and about(line, stamp and stamp[0]):
                 block.append(line if stamp is None else stamp[1])
             if len(block) == BLOCK:
                 reader.feed(b"\n".join(block))
@@ -79,19 +81,19 @@ def _lines(log: BinaryIO, ask: Ask) -> Iterator[bytes]:
         yield line.rstrip(b"\r\n")
 
 
-def _about(job: str, nodes: frozenset[str]) -> Callable[[bytes], bool]:
-    """Whether a line names the job, or names no job and a node, alone or in a host list."""
+def _about(job: str, own: tuple[float, float], nodes: frozenset[str]) -> About:
+    """Whether a line names the job in its own time, or names no job and a node, alone or in a host list."""
     number, _, task = job.partition("_")
     ids = re.compile(rb"\b(?:JobId=|StepId=|job_id[ =:]|job |JOB )(?P<job>\d+)(?:[_+](?P<task>\d+))?\b")
     names = re.compile(rb"\b(?:" + b"|".join(re.escape(name.encode()) for name in sorted(nodes)) + rb")\b(?![\w-])")
     lists = re.compile(rb"[A-Za-z][\w.-]*\[[0-9,-]{1,2000}\][\w.-]*")
 
-    def about(line: bytes) -> bool:
+    def about(line: bytes, moment: float | None) -> bool:
         jobs = list(ids.finditer(line))
         for match in jobs:
             told = match["task"]
             if match["job"].decode() == number and (not task or told is None or told.decode() == task):
-                return True
+                return moment is None or own[0] <= moment < own[1]
         # What befell another job on the node is that job's.
         if jobs or not nodes:
             return False

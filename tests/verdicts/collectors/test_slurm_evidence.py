@@ -189,6 +189,34 @@ def test_lines_of_the_controllers_log_that_speak_of_the_job_or_its_nodes(slurm: 
     assert report.status is ReportStatus.OK
 
 
+def test_what_befell_another_attempt_of_the_job_stands_in_its_log_alone(slurm: FakeSlurm, tmp_path: Path) -> None:
+    """Attempts of one job follow each other within seconds, and the window reaches minutes further."""
+    slurm.accounting = [
+        a_row("6", submit=T0 - 50, end=T0, State="REQUEUED"),
+        a_row("6", submit=T0, start=T0 + 6, end=T0 + 20, State="REQUEUED"),
+        a_row("6", submit=T0 + 20, start=T0 + 26, end=T0 + 40, State="CANCELLED by 0"),
+    ]
+    log = tmp_path / "slurmctld.log"
+    log.write_text(
+        f"[{local(T0, 0)}] Requeuing JobId=6\n"
+        f"[{local(T0 + 6, 0)}] error: Nodes gpu-01 not responding\n"
+        f"[{local(T0 + 20, 0)}] Requeuing JobId=6 State=0x0\n"
+        f"[{local(T0 + 40, 0)}] _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=6 uid 0\n"
+        f"[{local(T0 + 60, 0)}] error: Nodes gpu-01 not responding, setting DOWN\n"
+    )
+    log_of = {}
+    for restart, submit in ((0, T0 - 50), (1, T0), (2, T0 + 20)):
+        attempt = an_attempt(submit_time=at(submit).isoformat(), restart_count=restart, state="REQUEUED")
+        found, _ = collected(slurm, attempt, controller_log=str(log), timezone="UTC")
+        log_of[restart] = [o.body.partition("] ")[2] for o in found if "slurmctld.log" in o.ref]
+    lost = ["error: Nodes gpu-01 not responding", "error: Nodes gpu-01 not responding, setting DOWN"]
+    assert log_of == {
+        0: ["Requeuing JobId=6", *lost],
+        1: [lost[0], "Requeuing JobId=6 State=0x0", lost[1]],
+        2: [lost[0], "_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=6 uid 0", lost[1]],
+    }
+
+
 def test_a_log_that_begins_too_late_is_read_with_the_one_before_it_or_is_a_gap(
     slurm: FakeSlurm, tmp_path: Path
 ) -> None:
