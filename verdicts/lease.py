@@ -113,7 +113,8 @@ def _hold_first(model: type[R], cluster: object, owner: str) -> Lease[R] | None:
         WHERE id = (
             SELECT id FROM {table}
             WHERE cluster_id IS NOT DISTINCT FROM %(cluster)s AND state IN ('pending', 'running')
-              AND (state = 'pending' AND due_at <= statement_timestamp() OR state = 'running' AND lease_until <= statement_timestamp())
+              AND (state = 'pending' AND due_at <= statement_timestamp()
+                   OR state = 'running' AND lease_until <= statement_timestamp())
               AND tries < %(most)s
             ORDER BY turn_at LIMIT 1 FOR UPDATE SKIP LOCKED
         ) RETURNING *
@@ -189,11 +190,19 @@ class Kept:
         self._done.set()
         self._thread.join(timeout=limits.RENEW_EVERY.total_seconds())
 
+    def _said(self) -> dict[str, Any]:
+        """How far the work is, which goes on in another thread: that it cannot be said must not lose the lease."""
+        try:
+            return self._progress()
+        except Exception:
+            log.warning("how far the work on %s is could not be said", self._lease.row.pk, exc_info=True)
+            return {}
+
     def _renew(self) -> None:
         try:
             while not self._done.wait(limits.RENEW_EVERY.total_seconds()):
                 try:
-                    if not self._lease.renew(**self._progress()):
+                    if not self._lease.renew(**self._said()):
                         return
                 except DatabaseError as error:
                     log.warning(

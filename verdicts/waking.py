@@ -4,6 +4,7 @@ A wake-up may be lost or doubled: what is owed is a row, and the sweep looks at 
 """
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -31,8 +32,14 @@ COLLECT_QUEUE = "inquest-collect"
 QUEUES: dict[type[Leased], str] = {CollectionTask: COLLECT_QUEUE, Discovery: COLLECT_QUEUE}
 #: Seconds that a broker may take. One that is down or hangs must not hold up an ingest.
 PATIENCE = 2.0
+#: After a broker was not reached it is left alone for so many seconds, or a flood would wait for it row by row.
+LEFT_ALONE = 5.0
 #: What an address raises that names no broker, a port that is none, or a transport that is not installed.
 WRONG_ADDRESS = (KeyError, ValueError, ImportError)
+
+
+#: When a broker that was not reached is tried again, by `time.monotonic()`.
+_away_until = [0.0]
 
 
 def wake(rows: Sequence[UUID], model: type[Leased] = AttributionRequest) -> int:
@@ -41,6 +48,9 @@ def wake(rows: Sequence[UUID], model: type[Leased] = AttributionRequest) -> int:
     A broker that is not reached is logged, not raised, and the rows are left to the sweep.
     """
     sent: list[UUID] = []
+    if time.monotonic() < _away_until[0]:
+        model.objects.filter(pk__in=rows).update(sent_at=None)  # type: ignore[attr-defined]
+        return 0
     for retry in (True, False):
         try:
             _send(rows, model, sent)
@@ -49,6 +59,7 @@ def wake(rows: Sequence[UUID], model: type[Leased] = AttributionRequest) -> int:
             # A connection of the pool may be from before a restart of the broker: the next one is new.
             pools.reset()
             if not retry:
+                _away_until[0] = time.monotonic() + LEFT_ALONE
                 unsent = list(rows[len(sent) :])
                 log.warning("broker not reached, %d rows wait for the sweep: %s", len(unsent), error)
                 model.objects.filter(pk__in=unsent).update(sent_at=None)  # type: ignore[attr-defined]

@@ -24,6 +24,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         woken.append(name)
 
     monkeypatch.setattr(waking.current_app, "send_task", send_task)
+    monkeypatch.setattr(waking, "_away_until", [0.0])
     return woken
 
 

@@ -1,16 +1,26 @@
 """Brokers that are away or hang: soon over, and never an error."""
 
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 from celery import current_app
 
-from verdicts import waking
+from verdicts import limits, waking
+from verdicts.lease import Kept
+from verdicts.models import Discovery
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _not_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waking, "_away_until", [0.0])
 
 
 @pytest.fixture
@@ -48,3 +58,41 @@ def test_a_broker_that_hangs_is_left_to_the_sweep(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("url", ["nobroker://host", "redis://host:port/0"])
 def test_an_address_that_names_no_broker_is_left_to_the_sweep(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     assert _wake(monkeypatch, url)[0] == 0
+
+
+def test_a_broker_that_was_not_reached_is_left_alone_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, silent: int, sent: list[str]
+) -> None:
+    tried: list[str] = []
+
+    def fails(*_: object, **__: object) -> None:
+        tried.append("send")
+        raise OSError("hangs")
+
+    with monkeypatch.context() as away:
+        away.setattr(waking, "_send", fails)
+        assert [waking.wake([uuid.uuid4()]) for _ in range(100)] == [0] * 100
+    assert len(tried) == 2
+    assert waking.wake([uuid.uuid4()]) == 0
+    monkeypatch.setattr(waking, "_away_until", [0.0])
+    assert waking.wake([uuid.uuid4()]) == 1
+    assert sent == ["verdicts.attribute"]
+
+
+def test_progress_that_cannot_be_said_does_not_lose_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RENEW_EVERY", timedelta(milliseconds=1))
+    renewed = threading.Event()
+
+    class Held:
+        row = Discovery(name="slurm")
+
+        def renew(self, **progress: object) -> bool:
+            assert progress == {}
+            renewed.set()
+            return True
+
+    def changes() -> dict[str, object]:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    with Kept(cast("Any", Held()), changes):
+        assert renewed.wait(30)

@@ -97,9 +97,10 @@ class Sink:
 
     @property
     def lines(self) -> int:
-        """Lines and records read so far."""
-        read = sum(reader.lines for reader in self._streams.values()) + sum(record.count for record in self._direct)
-        return read + sum(report.read for report in self._file_reports)
+        """Lines and records read so far; may be asked from another thread while streams are added."""
+        read = sum(reader.lines for reader in list(self._streams.values()))
+        read += sum(record.count for record in list(self._direct))
+        return read + sum(report.read for report in list(self._file_reports))
 
     def close(self, error: SourceError | None = None, *, empty: str = "") -> tuple[list[Observation], CollectorReport]:
         """What was obtained, and the report of it. `empty` says what was asked where nothing came."""
