@@ -111,6 +111,7 @@ class LineReader:
         self.first: str | None = None
         self.last: str | None = None
         self._rewrite: formats.Rewriter | None = None
+        self._begun = False
         self._before = b""
         self._times: Sequence[int] = ()
         self._times_from = self._within = 0
@@ -131,12 +132,14 @@ class LineReader:
         """
         if not data:
             return
-        newlines = data.count(b"\n")
-        whole = newlines + (not data.endswith(b"\n"))
+        size = len(data)
+        if not data.endswith(b"\n"):
+            data += b"\n"  # or the next feed's first line would go on where this one's last ended
+        whole = data.count(b"\n")
         if times is not None and len(times) != whole:
             raise ValueError(f"{len(times)} times for {whole} lines")
-        if not self.lines:
-            self.use(formats.rewriter(data[:65_536].decode("utf-8", "replace")))
+        if not self._begun and (sample := data[:65_536].decode("utf-8", "replace")).strip():
+            self.use(formats.rewriter(sample))
         if times:
             low, high = _written(min(times)), _written(max(times))
             self.first = min(filter(None, (self.first, low)), default=None)
@@ -145,10 +148,11 @@ class LineReader:
         self.block(data, self.lines + 1)
         self._times = ()
         self.lines += whole
+        self.bytes += size - len(data)
 
     def use(self, rewrite: "formats.Rewriter | None") -> None:
-        """Say how blocks become plain lines, once, before the first."""
-        self._rewrite = rewrite
+        """Say how blocks become plain lines, once, before the first that says anything."""
+        self._rewrite, self._begun = rewrite, True
 
     def block(self, raw: bytes, line: int) -> None:
         """Scan whole lines, or one piece of an overlong one, of which the first has the number `line`."""
@@ -169,7 +173,8 @@ class LineReader:
             else:
                 self._hit(data, start, end, ids, line, self._before)
         self.bytes += len(raw)
-        self._before = data[-LOOK_BACK_BYTES:]
+        enough = len(data) >= LOOK_BACK_BYTES
+        self._before = data[-LOOK_BACK_BYTES:] if enough else (self._before + data)[-LOOK_BACK_BYTES:]
 
     def end(self) -> None:
         """Say that nothing more comes: where the store gave no times, the last dated line ends the range."""
