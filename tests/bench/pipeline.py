@@ -13,6 +13,7 @@ import json
 import os
 import random
 import statistics
+import sys
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -154,20 +155,27 @@ def measured(site: Site, folder: Path, first: int, count: int, nodes: int) -> fl
 
 
 def cpu_seconds(site: Site) -> dict[str, float]:
-    """CPU time so far of each of the site's process trees."""
+    """CPU time so far of each of the site's process trees, and of this process, which plays the stores."""
     tick = os.sysconf("SC_CLK_TCK")
-    sessions = {process.pid: name for name, process in site.running.items()}
-    used = dict.fromkeys([*site.running, "this"], 0.0)
+    known = {process.pid: name for name, process in site.running.items()}
+    parents: dict[int, int] = {}
+    spent: dict[int, float] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
-            continue
-        name = sessions.get(int(fields[3]))
-        if name:
-            used[name] += (int(fields[11]) + int(fields[12])) / tick
+            continue  # it has ended meanwhile
+        pid = int(path.parent.name)
+        parents[pid], spent[pid] = int(fields[1]), (int(fields[11]) + int(fields[12])) / tick
+    used = dict.fromkeys([*site.running, "stores"], 0.0)
+    for pid, seconds in spent.items():
+        above = pid
+        while above in parents and above not in known:
+            above = parents[above]
+        if above in known:
+            used[known[above]] += seconds
     own = os.times()
-    used["this"] = own.user + own.system
+    used["stores"] = own.user + own.system
     return used
 
 
@@ -200,6 +208,17 @@ def run(workers: int, count: int, nodes: int, lines: int) -> float:
         return rate
 
 
+def stages(count: int, nodes: int, lines: int) -> None:
+    """Print how the CPU time of one attempt is shared among the stages, in one process without a queue between."""
+    with a_loki(nodes, lines) as app, a_kernel_loki(nodes, lines) as kernel, a_site() as site:
+        folder = configure(site, app.url, kernel.url)
+        write_attempts(folder, 0, count, nodes)
+        spent = json.loads(site.run(sys.executable, "-m", "tests.bench.stages").splitlines()[-1])
+        whole = sum(spent.values())
+        shares = ", ".join(f"{name} {part:.0f} ms ({part / whole:.0%})" for name, part in spent.items())
+        print(f"CPU time of an attempt by stage: {shares}")
+
+
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -210,6 +229,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--compare", action="store_true", help="run with half the workers too and print the ratio")
     options = parser.parse_args()
+    stages(options.attempts, options.nodes, options.lines)
     rates = [run(options.workers, options.attempts, options.nodes, options.lines) for _ in range(options.repeat)]
     print(f"attempts/s: {min(rates):.1f} to {max(rates):.1f}, median {statistics.median(rates):.1f}")
     if options.compare:
