@@ -14,6 +14,8 @@ from verdicts.collectors.slurm_ways import Slurm
 SLICE = 6 * 3600
 #: After accounting was away its rows may come in any order and late: for so long the whole outage is looked at again.
 CATCH_UP = 600
+#: So far our clock may be ahead of Slurm's: a look goes on from the newest time that Slurm itself has told.
+AHEAD = 3 * 3600
 
 
 class Look:
@@ -31,6 +33,7 @@ class Look:
         self._next: dict[str, list[Any]] = {}
         self._until = since
         self._failed = self._partly = False
+        self._newest = 0
 
     @classmethod
     def read(cls, cursor: Mapping[str, Any], now: int, *, overlap: float, first_look: float) -> "Look":
@@ -83,6 +86,7 @@ class Look:
     def news(self, jobs: Iterable[Job], slurm: Slurm, tell: Callable[[Job], Attempt]) -> Iterator[Attempt]:
         """The attempts of which there is something to tell."""
         for job in jobs:
+            self._newest = max(self._newest, job.submit, job.start if job.began else 0, job.end if job.ended else 0)
             if not job.began:
                 continue
             told = "|".join((job.state, str(job.start), str(job.end if job.ended else 0), job.nodes))
@@ -132,6 +136,7 @@ class Look:
             outage = [self._until, outage[1]]
         elif self._partly and self._until >= self._now:
             told["since"] = self._since
-        elif outage and outage[1] <= self._now:
-            outage = []
+        else:
+            told["since"] = min(self._until, max(self._newest, self._until - AHEAD))
+            outage = [] if outage and outage[1] <= self._now else outage
         return told | ({"outage": outage} if outage else {})

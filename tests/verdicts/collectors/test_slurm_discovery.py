@@ -225,6 +225,15 @@ def test_rows_that_accounting_gets_late_are_found(slurm: FakeSlurm, looks: Looks
     assert not looks.at(T0 + 320).attempts
 
 
+@pytest.mark.parametrize("ahead", [-3_000, 5_000])
+def test_a_clock_of_ours_that_is_wrong_loses_nothing(slurm: FakeSlurm, looks: Looks, ahead: int) -> None:
+    looks.options = {"first_look": 86_400}
+    slurm.accounting = [a_row("4", submit=T0, end=T0 + 5, State="FAILED")]
+    looks.at(T0 + 10 + ahead)
+    slurm.accounting.append(a_row("5", submit=T0 + 11, end=T0 + 15, State="FAILED"))
+    assert keys(looks.at(T0 + 20 + ahead)) == [("5", 0, at(T0 + 11))]
+
+
 def test_an_end_that_accounting_gets_later_than_the_overlap_is_asked_for_by_id(slurm: FakeSlurm, looks: Looks) -> None:
     slurm.accounting = [a_row("4", submit=T0)]
     slurm.controller = [a_live(4, submit=T0)]
