@@ -17,6 +17,8 @@ LOOKS: dict[str, tuple[str, str]] = {
     "attempt": ("var(--teal)", "line-ns-open"),
     "person": ("var(--violet)", "star"),
 }
+#: What stands at one time in one lane lies beneath each other, as parts of a row; what is blamed is drawn last.
+BESIDE = {"demoted": -0.14, "interesting": -0.28, "attempt": 0.1}
 NAMES = {
     "cause": "Cause",
     "candidate": "Candidate",
@@ -27,6 +29,7 @@ NAMES = {
 }
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - Plotly's axis has no zone; its title says which it is
 _FIRST, _LAST = -62_135_596_800 * MICRO, 253_402_300_799 * MICRO
+LEGEND = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "itemclick": False, "traceorder": "reversed"}
 #: A name longer than this is cut above its lane.
 LONGEST = 90
 
@@ -39,19 +42,26 @@ def figure(line: Timeline) -> dict[str, Any] | None:
     lanes = [lane for lane in line.lanes if any(mark.lane == lane for mark in drawn)]
     rows = {lane: len(lanes) - 1 - number for number, lane in enumerate(lanes)}
     data: list[dict[str, Any]] = []
-    for status in LOOKS:
+    for status in reversed(LOOKS):
         marks = [mark for mark in drawn if mark.status == status]
         if marks:
             data += [*_bands(status, marks, rows), _marks(status, marks, rows)]
     if line.clock == "utc" and (read := [mark for mark in drawn if mark.read_micros is not None]):
-        data.append(_reads(read, rows))
+        data.insert(0, _reads(read, rows))
     _, low, high = line.views[0]
     return {
         "data": data,
         "layout": {
             "height": HEAD + ROW * len(lanes),
             "showlegend": True,
-            "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "itemclick": False},
+            "legend": {
+                "orientation": "h",
+                "x": 0,
+                "y": 1,
+                "yanchor": "bottom",
+                "itemclick": False,
+                "traceorder": "reversed",
+            },
             "margin": {"l": 8, "r": 12, "t": 56, "b": 44},
             "xaxis": {
                 "type": "date",
@@ -96,6 +106,10 @@ def _at(micros: int) -> str:
     return (_EPOCH + dt.timedelta(microseconds=micros)).isoformat(sep=" ")
 
 
+def _row(mark: Mark, rows: dict[str, int]) -> float:
+    return rows[mark.lane] + BESIDE.get(mark.status, 0.0)
+
+
 def _bands(status: str, marks: list[Mark], rows: dict[str, int]) -> list[dict[str, Any]]:
     """Where the times can lie, wide and faint; from the first to the last line, narrow."""
     colour, _ = LOOKS[status]
@@ -104,14 +118,14 @@ def _bands(status: str, marks: list[Mark], rows: dict[str, int]) -> list[dict[st
     for mark in marks:
         if mark.earliest is None or mark.latest is None:
             continue
-        row = rows[mark.lane]
+        row = _row(mark, rows)
         can[0].extend([_at(mark.earliest.earliest), _at(mark.latest.latest), None])
         can[1].extend([row, row, None])
         if mark.last:
             was[0].extend([_at(mark.micros), _at(mark.end_micros), None])
             was[1].extend([row, row, None])
     plain = {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "showlegend": False}
-    wide = plain | {"x": can[0], "y": can[1], "opacity": 0.2, "line": {"color": colour, "width": 16}}
+    wide = plain | {"x": can[0], "y": can[1], "opacity": 0.2, "line": {"color": colour, "width": 12}}
     narrow = plain | {"x": was[0], "y": was[1], "line": {"color": colour, "width": 3}}
     return [wide, narrow] if was[0] else [wide]
 
@@ -123,7 +137,7 @@ def _marks(status: str, marks: list[Mark], rows: dict[str, int]) -> dict[str, An
         "mode": "markers",
         "name": NAMES[status],
         "x": [_at(mark.micros) for mark in marks],
-        "y": [rows[mark.lane] for mark in marks],
+        "y": [_row(mark, rows) for mark in marks],
         "customdata": [mark.link for mark in marks],
         "hovertext": [_hover(mark) for mark in marks],
         "hoverinfo": "text",
@@ -138,7 +152,7 @@ def _reads(marks: list[Mark], rows: dict[str, int]) -> dict[str, Any]:
         "mode": "markers",
         "name": "Read by a collector",
         "x": [_at(mark.read_micros or 0) for mark in marks],
-        "y": [rows[mark.lane] for mark in marks],
+        "y": [_row(mark, rows) for mark in marks],
         "customdata": [mark.link for mark in marks],
         "hovertext": [words(f"read: {mark.title}") + "<br>" + words(mark.observed or "") for mark in marks],
         "hoverinfo": "text",

@@ -54,7 +54,7 @@
     hoverlabel: {
       bgcolor: "var(--sheet)",
       bordercolor: "var(--line-strong)",
-      font: { color: "var(--ink)", size: 13 },
+      font: { family: getComputedStyle(document.body).fontFamily, color: "var(--ink)", size: 13 },
       align: "left",
       namelength: -1,
     },
