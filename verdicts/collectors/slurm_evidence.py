@@ -77,7 +77,7 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
             version=version,
             newest=newest,
             server_time=datetime.fromtimestamp(clock, UTC) if clock else None,
-            nodes=frozenset(nodes) & there,
+            nodes=there,
             jobs=jobs,
             notes=tuple(slurm.notes),
         )

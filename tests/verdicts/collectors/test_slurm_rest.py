@@ -368,6 +368,6 @@ def test_a_probe_says_version_clock_and_which_nodes_it_knows(served: HTTPServer,
     probe = source.probe(["gpu-01", "gpu-77"], a_budget())
     assert probe.version == "22.05.8 (API v0.0.38)"
     assert probe.server_time == datetime.fromtimestamp(T0, UTC)
-    assert probe.nodes == {"gpu-01"}
+    assert probe.nodes == {"gpu-01", "gpu-02", "gpu-03", "gpu-04"}
     assert probe.jobs is not None and "7_1" in probe.jobs
     assert probe.newest == datetime.fromtimestamp(1796038929, UTC)
