@@ -14,6 +14,7 @@ urlpatterns = [
     path("attempts/<uuid:attempt_id>/", verdict_pages.attempt, name="attempt"),
     path("attempts/<uuid:attempt_id>/attribute/", verdict_pages.attribute, name="attribute"),
     path("attempts/<uuid:attempt_id>/log/", log_pages.log, name="log"),
+    path("attempts/<uuid:attempt_id>/node/", verdict_pages.node, name="attempt-node"),
     path("attempts/<uuid:attempt_id>/progress/", verdict_pages.progress, name="progress"),
     path("attempts/<uuid:attempt_id>/collection/", source_pages.collection, name="collection"),
     path("attempts/<uuid:attempt_id>/collect/", source_pages.collect, name="collect"),

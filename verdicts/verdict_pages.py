@@ -4,6 +4,7 @@ What they show comes from the find modules and is arranged by pure ones; what th
 """
 
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -20,7 +21,7 @@ from verdicts.choices import Label, Mode, RequestState
 from verdicts.conclude import request_attribution
 from verdicts.forms import CommentForm, ReviewForm
 from verdicts.guard import Request, keeps_typed, part_wanted, permitted, typed_before
-from verdicts.models import Attempt, AttributionRequest, Verdict
+from verdicts.models import Attempt, AttributionRequest, Node, Verdict
 from verdicts.record import record_review
 from verdicts.short import in_short
 from verdicts.tell import MOST_VERSIONS, told
@@ -157,6 +158,17 @@ def attempt(request: Request, attempt_id: UUID) -> HttpResponse:
         "may_attribute": permissions.may_attribute(request.user),
     }
     return render(request, "verdicts/attempt.html", context)
+
+
+@require_safe
+@permitted(permissions.may_read)
+def node(request: Request, attempt_id: UUID) -> HttpResponse:
+    """The page of a node that a verdict of the attempt names; the list of its verdicts for one that has no page."""
+    name = request.GET.get("name", "").replace("\0", "")
+    cluster = get_object_or_404(Attempt.objects.only("cluster"), pk=attempt_id).cluster_id
+    if (known := Node.objects.filter(cluster=cluster, name=name).only("pk").first()) is not None:
+        return redirect("verdicts:node", known.pk)
+    return redirect(f"{reverse('verdicts:list')}?{urlencode({'node': name})}")
 
 
 @require_GET

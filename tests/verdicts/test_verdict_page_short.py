@@ -25,7 +25,7 @@ from tests.verdicts.page_bodies import (
 )
 from tests.verdicts.seen import text_of
 from verdicts import conclude, ingest, wording
-from verdicts.models import Verdict
+from verdicts.models import Node, Verdict
 from verdicts.short import in_short
 
 Visitor = Callable[..., Client]
@@ -182,6 +182,20 @@ def test_where_nothing_was_found_the_largest_blind_spot_is_named(as_: Visitor) -
     verdict = a_verdict(an_attempt(), body(blind_spots=[blind]))
     text = short_text(as_("viewer").get(reverse("verdicts:detail", args=[verdict.pk])))
     assert "The cause may stand there: 145 rules read the system log alone." in text
+
+
+@pages
+def test_a_node_leads_to_its_page_and_an_unknown_one_to_its_verdicts(as_: Visitor) -> None:
+    attempt = nvlink_attempt()
+    verdict = a_verdict(attempt, nvlink_body())
+    client = as_("viewer")
+    address = reverse("verdicts:attempt-node", args=[attempt.pk])
+    assert (
+        f'href="{address}?name=gpu-017"' in client.get(reverse("verdicts:detail", args=[verdict.pk])).content.decode()
+    )
+    known = Node.objects.get(name="gpu-017")
+    assert client.get(address, {"name": "gpu-017"})["Location"] == reverse("verdicts:node", args=[known.pk])
+    assert client.get(address, {"name": "<b>\0&x=1"})["Location"] == "/verdicts/?node=%3Cb%3E%26x%3D1"
 
 
 @pages
