@@ -237,12 +237,13 @@ def _locked_attempt(collection_id: UUID) -> Attempt:
 
 def _end(attempt: Attempt, collection_id: UUID) -> None:
     """End a round: ask for the verdict, and for another round where something was late or could not be had."""
-    ended_now = Collection.objects.filter(pk=collection_id, finished_at__isnull=True)
-    first_asked = ended_now.values_list("fast_asked_at", flat=True).first() is not None
-    if not ended_now.update(finished_at=Now()):
+    collection = Collection.objects.get(pk=collection_id)
+    if collection.finished_at is not None:
         return
+    _tell_unanswered(attempt, collection)
+    Collection.objects.filter(pk=collection_id).update(finished_at=Now())
     # A first verdict that nobody has begun is not needed any more.
-    if first_asked:
+    if collection.fast_asked_at is not None:
         AttributionRequest.objects.filter(
             attempt=attempt, mode=Mode.FAST.value, state=RequestState.PENDING.value, requested_by=None
         ).delete()
@@ -264,11 +265,12 @@ def _first_verdict(collection_id: UUID) -> None:
 
 @transaction.atomic
 def _close(collection_id: UUID) -> None:
-    """End a round whose time is up: what did not answer by then is told in the report of its source."""
-    attempt = _locked_attempt(collection_id)
-    collection = Collection.objects.get(pk=collection_id)
-    if collection.finished_at is not None:
-        return
+    """End a round whose time is up."""
+    _end(_locked_attempt(collection_id), collection_id)
+
+
+def _tell_unanswered(attempt: Attempt, collection: Collection) -> None:
+    """Say in the report of each source that it did not answer: by the end of the round, or before it was given up."""
     unanswered = collection.tasks.filter(
         Q(state__in=[RequestState.PENDING.value, RequestState.RUNNING.value])
         | Q(state=RequestState.FAILED.value, status="")
@@ -295,4 +297,3 @@ def _close(collection_id: UUID) -> None:
             fence=F("fence") + 1,
             finished_at=Now(),
         )
-    _end(attempt, collection_id)

@@ -42,6 +42,8 @@ FEW_NODES = 0.5
 NODES_WITHIN, MAX_NODES = timedelta(days=7), 200
 SECONDS, MEGABYTES, AT_ONCE = 10.0, 16, 8
 SHOWN = 5
+#: Characters of one sentence, and how many notes are kept.
+MAX_WORDS, MAX_NOTES = 2000, 20
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ def check(*, cluster: str = "", name: str = "", nodes: Iterable[str] = ()) -> li
         found = list(pool.map(lambda one: _probe(one[1], known[one[0].name]), chosen))
     out = []
     for (settings, source), probe in zip(chosen, found, strict=True):
-        checked = _clean(judge(settings, source, probe, known[settings.name], ruleset, timezone.now()))
+        checked = _clean(_judged(settings, source, probe, known[settings.name], ruleset))
         _stored(settings, source, checked)
         out.append(checked)
     return out
@@ -216,9 +218,24 @@ def _probe(source: SourceSettings, nodes: Sequence[str]) -> Probe | SourceError:
         return error
     except Exception as error:
         log.exception("the check of source %s failed", source.name)
-        return SourceError(f"the check failed, which is a fault of Inquest: {type(error).__name__}: {error}")
+        return _fault(error)
     finally:
         connections.close_all()
+
+
+def _judged(
+    cluster: ClusterSettings, source: SourceSettings, found: Probe | SourceError, nodes: Sequence[str], ruleset: Ruleset
+) -> Checked:
+    """The answer, also where no sense can be made of what a probe found."""
+    try:
+        return judge(cluster, source, found, nodes, ruleset, timezone.now())
+    except Exception as error:
+        log.exception("the check of source %s failed", source.name)
+        return judge(cluster, source, _fault(error), nodes, ruleset, timezone.now())
+
+
+def _fault(error: Exception) -> SourceError:
+    return SourceError(f"the check failed, which is a fault of Inquest: {type(error).__name__}: {error}")
 
 
 def _nodes_of(cluster: str, more: Iterable[str]) -> list[str]:
@@ -229,15 +246,19 @@ def _nodes_of(cluster: str, more: Iterable[str]) -> list[str]:
 
 
 def _clean(checked: Checked) -> Checked:
-    """The same without secrets in what the other side said."""
+    """The same without secrets in what the other side said, and no longer than can be read."""
     return replace(
         checked,
-        summary=clean_text(checked.summary),
-        version=clean_text(checked.version),
-        fix=[*map(clean_text, checked.fix)],
-        notes=[*map(clean_text, checked.notes)],
-        nodes_missing=[*map(clean_text, checked.nodes_missing)],
+        summary=_short(checked.summary),
+        version=_short(checked.version),
+        fix=[*map(_short, checked.fix)],
+        notes=[*map(_short, checked.notes[:MAX_NOTES])],
+        nodes_missing=[*map(_short, checked.nodes_missing)],
     )
+
+
+def _short(text: str) -> str:
+    return clean_text(text)[:MAX_WORDS]
 
 
 def _stored(cluster: ClusterSettings, source: SourceSettings, checked: Checked) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from celery import Celery, current_app
+from django.db import transaction
 from django.db.models.functions import Now
 from kombu import Connection, pools
 from kombu.exceptions import OperationalError as BrokerError
@@ -72,8 +73,11 @@ def wake_again(model: type[Leased]) -> int:
     Any number of sweeps may do this at once.
     """
     rows: OwedQuerySet[Any] = model.objects  # type: ignore[attr-defined]
-    ids = list(rows.unheard(Now(), Now() - limits.RESEND_AFTER).values_list("pk", flat=True)[: limits.SWEEP_SIZE])
-    rows.filter(pk__in=ids).update(sent_at=Now())
+    with transaction.atomic():
+        # Rows that somebody holds just now are left out: to wait for several of them could be to wait for each other.
+        unheard = rows.unheard(Now(), Now() - limits.RESEND_AFTER).select_for_update(skip_locked=True, of=("self",))
+        ids = list(unheard.values_list("pk", flat=True)[: limits.SWEEP_SIZE])
+        rows.filter(pk__in=ids).update(sent_at=Now())
     return wake(ids, model) if ids else 0
 
 

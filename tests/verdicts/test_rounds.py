@@ -214,6 +214,18 @@ def test_a_round_whose_sources_were_all_given_up_before_it_began_ends(cluster: A
     assert (told_of["status"], told_of["reason"]) == ("error", "each worker that took it ended")
 
 
+def test_a_source_that_was_given_up_is_told_of_when_the_others_end_the_round(cluster: Any) -> None:
+    attempt = told(cluster("applog", "syslog"))
+    CollectionTask.objects.filter(name="applog").update(
+        state=RequestState.FAILED.value, error="given up after 5 tries: x", tries=5
+    )
+    gather.work()
+    conclude.work()
+    [told_of] = [one for one in attempt.verdicts.current().get().body["coverage"] if one["source"] == "applog"]
+    assert (told_of["status"], told_of["reason"]) == ("error", "given up after 5 tries: x")
+    assert [task.name for task in Collection.objects.get(round=2).tasks.all()] == ["applog"]
+
+
 def test_a_round_that_cannot_be_closed_does_not_keep_the_others_open(
     cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

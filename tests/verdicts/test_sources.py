@@ -11,13 +11,13 @@ from rest_framework.test import APIClient
 
 from rules.ruleset import load_ruleset
 from rules.words import Source
-from tests.verdicts.builders import an_attempt
+from tests.verdicts.builders import a_user, an_attempt
 from verdicts import clusters, gather, measure, record, source_check, source_find, sources, waking
 from verdicts.collectors.ask import Ask, Budget, SourceError
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import Probe, SourceSettings
-from verdicts.models import SourceState
+from verdicts.models import CollectionTask, Discovery, SourceState
 from verdicts.source_check import Checked, judge
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -119,6 +119,77 @@ def test_a_fault_of_a_check_is_a_result_not_the_end(alpha: ClusterSettings) -> N
     first, second = source_check.check()
     assert (first.health, second.health) == ("blind", "sees")
     assert "a fault of Inquest" in first.fix[0]
+
+
+def test_an_answer_that_makes_no_sense_is_a_result_not_the_end(alpha: ClusterSettings) -> None:
+    FOUND["loki-a"] = Probe(newest=timezone.now().replace(tzinfo=None))
+    first, second = source_check.check()
+    assert (first.health, second.health) == ("blind", "sees")
+    assert "a fault of Inquest: TypeError" in first.fix[0]
+
+
+def test_what_a_store_says_is_kept_without_secrets_and_not_at_any_length(
+    alpha: ClusterSettings, as_: Callable[..., Client], client_of: Callable[..., APIClient]
+) -> None:
+    secret = "hunter2hunter2hunter2"
+    FOUND["loki-a"] = ZeroDivisionError(f"Authorization: Bearer {secret} {'x' * 10_000}")
+    notes = (f"postgresql://u:{secret}@db/x", "\x00<script>alert(1)</script>", *["many"] * 1000)
+    FOUND["prom-a"] = Probe(newest=timezone.now(), nodes=frozenset(NODES), version=f"password={secret}", notes=notes)
+    said = repr(source_check.check())
+    stored = repr(list(SourceState.objects.values_list("check_body", flat=True)))
+    page = as_("viewer").get("/sources/").content.decode()
+    api = client_of("operator").get("/api/v1/sources").content.decode()
+    for text in (said, stored, page, api):
+        assert secret not in text
+        assert len(text) < 60_000
+    assert "<script>alert" not in page
+
+
+PLACES = ["/sources/", "/api/v1/sources", "/api/v1/discoveries", "/attempts/{}/collection/"]
+PLACES += ["/api/v1/attempts/{}/collections"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_who_may_not_read_sees_no_source_and_no_collection(
+    alpha: ClusterSettings, as_: Callable[..., Client], place: str
+) -> None:
+    attempt, _ = record.record_attempt(an_attempt())
+    where = place.format(attempt.pk)
+    assert Client().get(where).status_code in (302, 401, 403)
+    assert as_().get(where).status_code == 403
+    assert as_("viewer").get(where).status_code == 200
+
+
+@pytest.mark.parametrize("place", ["/sources/check/", "/attempts/{}/collect/"])
+def test_what_begins_something_needs_the_right_to_it_and_the_forms_own_token(
+    alpha: ClusterSettings, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waking, "wake_task", lambda *_, **__: True)
+    attempt, _ = record.record_attempt(an_attempt())
+    where = place.format(attempt.pk)
+    for group, status in (("viewer", 403), ("reviewer", 403), ("operator", 302)):
+        client = Client()
+        client.force_login(a_user(group, group))
+        assert client.post(where).status_code == status
+        assert client.get(where).status_code in (403, 405)
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(a_user("another", "operator"))
+    assert strict.post(where).status_code == 403
+
+
+def test_what_a_hostile_cluster_says_is_text_on_the_page_of_a_collection(
+    alpha: ClusterSettings, as_: Callable[..., Client]
+) -> None:
+    attempt, _ = record.record_attempt(an_attempt("<script>alert(1)</script>"))
+    gather.ask(attempt.pk)
+    evil = "<img src=x onerror=alert(2)>\u202egnp"
+    CollectionTask.objects.update(reason=evil, error=evil, status="error", state="failed")
+    cluster = attempt.cluster
+    Discovery.objects.create(cluster=cluster, name="slurm", error=evil, notes=[evil])
+    page = as_("viewer").get(f"/attempts/{attempt.pk}/collection/").content.decode()
+    assert "&lt;img src=x" in page
+    assert "<img src=x" not in page
+    assert "<script>alert" not in page
 
 
 def test_one_source_or_cluster_can_be_chosen(alpha: ClusterSettings) -> None:
