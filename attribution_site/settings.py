@@ -179,6 +179,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=5)),
         "options": {"expires": 60},
     },
+    "verdicts.check_sources": {
+        "task": "verdicts.check_sources",
+        "schedule": timedelta(seconds=env.int("INQUEST_CHECK_SECONDS", default=300)),
+        "options": {"expires": 240, "queue": "inquest-collect"},
+    },
     "verdicts.tell": {
         "task": "verdicts.tell",
         "schedule": timedelta(seconds=env.int("INQUEST_TELL_SECONDS", default=30)),
