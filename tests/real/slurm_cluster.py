@@ -29,6 +29,7 @@ PACKAGES = (
     "slurm-wlm slurmctld slurmd slurmdbd slurmrestd slurm-wlm-jwt-plugin slurm-wlm-mysql-plugin munge mariadb-server"
 )
 MARK = "INQUEST_TEST_SLURM"
+PREFIX = "inquest-slurm-"
 #: On a node's slurmd, and so on its slurmstepd.
 NODE_MARK = "INQUEST_TEST_SLURM_NODE"
 #: The people here: one who submits, one who only reads, and an account for slurmrestd, neither root's nor Slurm's.
@@ -131,14 +132,31 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _marked(mark: str) -> list[int]:
-    """The processes whose environment has the mark."""
-    wanted, found = f"{MARK}={mark}".encode(), []
+def _marks() -> dict[int, str]:
+    """The processes of such clusters, each with the mark in its environment."""
+    found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-    return [pid for pid in found if pid != os.getpid()]
+            for entry in (folder / "environ").read_bytes().split(b"\0"):
+                if entry.startswith(f"{MARK}=".encode()):
+                    found[int(folder.name)] = entry.decode().partition("=")[2]
+    found.pop(os.getpid(), None)
+    return found
+
+
+def _marked(mark: str) -> list[int]:
+    """The processes with this mark."""
+    return [pid for pid, found in _marks().items() if found == mark]
+
+
+def _end_leftovers() -> None:
+    """End what a run that was itself killed has left: its jobs, and the slurmstepd that watch them."""
+    for mark in set(_marks().values()):
+        owner, _, home = mark.partition(":")
+        if owner.isdecimal() and not Path(f"/proc/{owner}").exists():
+            _end_marked(mark)
+            if Path(home).name.startswith(PREFIX):
+                shutil.rmtree(home, ignore_errors=True)
 
 
 def _end_marked(mark: str) -> None:
@@ -159,6 +177,8 @@ class SlurmCluster:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        #: Whose processes they are: ours as long as we live.
+        self.mark = f"{os.getpid()}:{home}"
         self.host = socket.gethostname().split(".")[0]
         ports = _free_ports(3 + len(self.nodes))
         self.controller_port, self.accounting_port, self.rest_port = ports[:3]
@@ -172,7 +192,7 @@ class SlurmCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"PATH": SEARCHED, "SLURM_CONF": str(self.conf), MARK: str(self.home), "LC_ALL": "C.UTF-8"}
+        return {"PATH": SEARCHED, "SLURM_CONF": str(self.conf), MARK: self.mark, "LC_ALL": "C.UTF-8"}
 
     # Preparing
 
@@ -306,7 +326,7 @@ class SlurmCluster:
         """Lose a node as by a power cut: its slurmd and its slurmstepd at once, and then what they had started."""
         self.stop(node, signal.SIGKILL)
         for wanted in (f"{NODE_MARK}={node}", f"SLURMD_NODENAME={node}"):
-            for pid in _marked(str(self.home)):
+            for pid in _marked(self.mark):
                 with contextlib.suppress(OSError):
                     if wanted.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                         os.kill(pid, signal.SIGKILL)
@@ -318,7 +338,7 @@ class SlurmCluster:
         for process in self.running.values():
             process.wait(20)
         self.running.clear()
-        _end_marked(str(self.home))
+        _end_marked(self.mark)
 
     # Using it
 
@@ -402,7 +422,8 @@ def slurm_cluster() -> Iterator[SlurmCluster]:
     """A running cluster, or a skipped test where none can be had."""
     if lacking := _missing():
         pytest.skip(lacking)
-    home = Path(tempfile.mkdtemp(prefix="inquest-slurm-"))
+    _end_leftovers()
+    home = Path(tempfile.mkdtemp(prefix=PREFIX))
     home.chmod(0o755)
     cluster = SlurmCluster(home)
     try:
