@@ -146,6 +146,21 @@ def test_a_draft_survives_a_reload_and_another_form_and_goes_when_it_is_sent(vis
     assert Comment.objects.get().text == "a remark"
 
 
+def test_a_draft_outlives_an_answer_that_never_came(visit: Visit) -> None:
+    verdict = a_verdict(nvlink_attempt(), nvlink_body())
+    page = visit(address(verdict), group="reviewer")
+    page.get_by_label("Right", exact=True).check()
+    page.get_by_label(re.compile("^Note")).fill("worth keeping")
+    page.route("**/review/", lambda route: route.fulfill(status=200, body="<!doctype html><title>lost</title>"))
+    page.get_by_role("button", name="Save review").click()
+    expect(page).to_have_title("lost")
+    page.unroute("**/review/")
+    page.goto(address(verdict))
+    expect(page.get_by_label(re.compile("^Note"))).to_have_value("worth keeping")
+    expect(page.get_by_label("Right", exact=True)).to_be_checked()
+    assert not Review.objects.exists()
+
+
 def test_a_review_typed_when_the_session_had_ended_is_there_after_logging_in(visit: Visit) -> None:
     verdict = a_verdict(nvlink_attempt(), nvlink_body())
     page = visit(address(verdict), group="reviewer")

@@ -20,9 +20,15 @@
     form.dispatchEvent(new Event("change", { bubbles: true }));
   };
   for (const form of document.querySelectorAll("[data-draft]")) {
-    const key = `draft:${form.dataset.draft}:${location.pathname}`;
+    const key = `draft:${form.dataset.draft}:${form.dataset.by}:${location.pathname}`;
     const given = read(form);
     try {
+      // It goes when the server says that it has it: a failed answer must not take it along.
+      const sent = sessionStorage.getItem(`${key}:sent`);
+      const comment = form.dataset.draft === "comment";
+      const stored = comment ? location.hash.startsWith("#comment-") : document.querySelector("[data-saved]");
+      sessionStorage.removeItem(`${key}:sent`);
+      if (sent && stored) sessionStorage.removeItem(key);
       const held = sessionStorage.getItem(key);
       // What the server gives back is newer than the draft: an error, or a session that had ended.
       if (held && !form.querySelector("[aria-invalid], [role=alert]") && !document.querySelector("[data-typed]")) {
@@ -32,7 +38,7 @@
         if (read(form) === given) sessionStorage.removeItem(key);
         else sessionStorage.setItem(key, read(form));
       });
-      form.addEventListener("submit", () => sessionStorage.removeItem(key));
+      form.addEventListener("submit", () => sessionStorage.setItem(`${key}:sent`, "yes"));
     } catch {
       // The browser keeps nothing for this site: the forms work without drafts.
     }
