@@ -20,7 +20,7 @@ from verdicts.collectors import slurm_text
 from verdicts.collectors.ask import Budget, BudgetSpent, SourceError, Unreachable
 from verdicts.collectors.slurm_json import controller_jobs
 from verdicts.collectors.slurm_records import Job, NodeState
-from verdicts.collectors.slurm_values import words
+from verdicts.collectors.slurm_values import LARGEST, words
 
 SEARCHED = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/opt/slurm/bin:/usr/lib/slurm/bin"
 #: Of what a command says when it fails so much is read, and so much shown.
@@ -247,6 +247,8 @@ def _read(process: subprocess.Popen[bytes], program: str, budget: Budget, second
                 elif key.data is said:
                     budget.take(len(piece))
                     said += piece
+                    if len(said) > LARGEST:
+                        raise SourceError(f"{program}: an answer of more than {LARGEST >> 20} MiB")
                 elif len(complained) < MAX_ERROR:
                     complained += piece
     try:

@@ -15,9 +15,10 @@ import msgspec
 
 from verdicts.collectors import slurm_json
 from verdicts.collectors.ask import Budget, SourceError
-from verdicts.collectors.http import Refused, stream
+from verdicts.collectors.http import Refused, TooLong, stream
 from verdicts.collectors.server import Server
 from verdicts.collectors.slurm_records import Job, NodeState
+from verdicts.collectors.slurm_values import LARGEST
 
 #: Versions whose answers are known, the newest first.
 KNOWN = tuple(f"v0.0.{number}" for number in range(45, 37, -1))
@@ -133,7 +134,12 @@ class Rest:
         # It ends connections without a word after an answer, and answers with HTTP 500 what no other try makes better.
         alone = {"Connection": "close"}
         with stream(identified(self.server), path, budget, params=params, headers=alone, tries=1) as pieces:
-            return b"".join(pieces)
+            said = bytearray()
+            for piece in pieces:
+                said += piece
+                if len(said) > LARGEST:
+                    raise TooLong(f"{self.server.url}{path}: an answer of more than {LARGEST >> 20} MiB")
+            return bytes(said)
 
     def _found(self, path: str, budget: Budget, params: Mapping[str, str] | None = None) -> bytes:
         """An answer; where there is nothing, which is an error in several versions, an empty one."""

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+#: No list of jobs is longer, in bytes; what is would not fit beside others in a worker's memory.
+LARGEST = 256 << 20
 #: No more text than this of a name or a comment; a line of evidence is for reading.
 MAX_WORDS = 1_000
 #: Slurm's "not set" in places where a number has to stand.

@@ -335,6 +335,14 @@ def test_a_slurmrestd_that_hangs_leaves_the_commands_their_time(httpserver: HTTP
     assert "did not answer" in found.notes[0]
 
 
+def test_a_flood_is_cut_off(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm_rest, "LARGEST", 1 << 20)
+    httpserver.expect_request("/openapi/v3").respond_with_data(recorded("openapi-22.05.json"))
+    httpserver.expect_request("/slurm/v0.0.38/jobs").respond_with_data(b'{"jobs": [' + b" " * (3 << 20))
+    with pytest.raises(SourceError, match="an answer of more than 1 MiB"):
+        Rest(the_server(httpserver)).jobs(a_budget())
+
+
 def test_accounting_away_behind_slurmrestd_leaves_the_controller_to_it(served: HTTPServer, tmp_path: Path) -> None:
     """What slurmrestd 22.05 answers then, with HTTP 200."""
     away = {
