@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import connection, connections
@@ -98,7 +98,7 @@ def judge(
     late = _late(found, now)
     said |= {
         "version": found.version,
-        "newest": found.newest.isoformat() if found.newest else None,
+        "newest": found.newest.astimezone(UTC).isoformat() if found.newest else None,
         "late_seconds": late,
         "clock_seconds": round((found.server_time - now).total_seconds(), 1) if found.server_time else None,
         "nodes_known": len(nodes) - len(missing),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from datetime import timezone as zone
 from typing import Any
 
 import pytest
@@ -75,6 +76,11 @@ def test_what_is_wrong_is_said_with_what_to_do(more: dict[str, Any], health: str
     checked = looked(**more)
     assert checked.health == health
     assert words in " ".join([checked.summary, *checked.fix])
+
+
+def test_the_newest_record_is_told_in_utc_as_the_page_shows_it() -> None:
+    elsewhere = NOW.astimezone(zone(timedelta(hours=2)))
+    assert looked(newest=elsewhere - timedelta(seconds=5)).newest == "2026-11-30T11:59:55+00:00"
 
 
 def test_silence_is_normal_for_kinds_that_speak_seldom() -> None:
