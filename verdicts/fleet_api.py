@@ -61,6 +61,7 @@ class Nodes(APIView):
     permission_classes = [ReadOnly]
 
     @extend_schema(
+        operation_id="fleet_nodes_list",
         parameters=[
             DAYS,
             UNTIL,
@@ -94,7 +95,7 @@ class NodeDetail(APIView):
 
     permission_classes = [ReadOnly]
 
-    @extend_schema(parameters=[DAYS, UNTIL], responses=ANSWER)
+    @extend_schema(operation_id="fleet_nodes_retrieve", parameters=[DAYS, UNTIL], responses=ANSWER)
     def get(self, request: Request, node_id: UUID) -> Response:
         node = get_object_or_404(Node.objects.select_related("cluster"), pk=node_id)
         form = SpanForm(_query(request))

@@ -129,7 +129,7 @@ class SwitchSerializer(serializers.Serializer):
     active = serializers.BooleanField()
 
 
-class DeliverySerializer(serializers.ModelSerializer[Delivery]):
+class OwedSerializer(serializers.ModelSerializer[Delivery]):
     """One verdict that was owed to a subscription."""
 
     class Meta:
@@ -142,7 +142,7 @@ class Subscriptions(APIView):
 
     permission_classes = [MayRead]
 
-    @extend_schema(responses={200: SubscriptionSerializer(many=True)})
+    @extend_schema(operation_id="subscriptions_list", responses={200: SubscriptionSerializer(many=True)})
     def get(self, request: ApiRequest) -> Response:
         own = subscribe.subscriptions_of(cast("User", request.user))
         return Response({"count": len(own), "results": SubscriptionSerializer(own, many=True).data})
@@ -172,12 +172,12 @@ class SubscriptionDetail(APIView):
 
     permission_classes = [MayRead]
 
-    @extend_schema(responses={200: DeliverySerializer(many=True)})
+    @extend_schema(operation_id="subscriptions_retrieve", responses={200: OwedSerializer})
     def get(self, request: ApiRequest, subscription_id: UUID) -> Response:
         own = subscribe.subscriptions_of(cast("User", request.user)).filter(pk=subscription_id).first()
         if own is None:
             raise NotFound
-        deliveries = DeliverySerializer(own.deliveries.all()[:MOST_DELIVERIES], many=True).data
+        deliveries = OwedSerializer(own.deliveries.all()[:MOST_DELIVERIES], many=True).data
         return Response(SubscriptionSerializer(own).data | {"deliveries": deliveries})
 
     @extend_schema(request=SwitchSerializer, responses={200: SubscriptionSerializer})

@@ -63,7 +63,7 @@ def test_from_the_catalogue_to_a_rule_to_its_verdicts_and_back(visit: Visit, sit
     page.get_by_text("Not matched:").first.click()
     page.get_by_role("link", name="Verdicts with this rule").click()
     expect(page).to_have_url(f"{site}/verdicts/?rule=gpu.off-the-bus")
-    expect(page.get_by_role("status").filter(has_text="8 verdicts match")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="8 match")).to_be_visible()
     page.locator(".row-headline").first.click()
     expect(page.get_by_text("What keeps it from being strong").first).to_be_visible()
     page.locator("a.rule-link", has_text="gpu.off-the-bus").first.click()

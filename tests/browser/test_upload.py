@@ -51,6 +51,16 @@ def test_from_nothing_over_the_first_steps_to_a_verdict(visit: Visit) -> None:
     # The page finds out by itself.
     expect(page).to_have_url(re.compile(r"/verdicts/[0-9a-f-]{36}/"))
     expect(page.get_by_role("heading", level=1)).to_contain_text("b200-19")
+    # Somebody says that it is right, and it counts.
+    page.get_by_label("Right", exact=True).check()
+    page.get_by_role("button", name="Save review").click()
+    expect(page.get_by_text("The review is saved.")).to_be_visible()
+    page.goto("/quality/?days=365")
+    expect(page.get_by_text("0 of 1").first).to_be_visible()
+    page.goto("/fleet/?days=365")
+    page.get_by_role("link", name="b200-19").click()
+    expect(page.get_by_role("heading", name="b200-19")).to_be_visible()
+    expect(page.get_by_text("called right")).to_be_visible()
 
 
 def test_an_archive_by_the_picker(visit: Visit, tmp_path: Path) -> None:
