@@ -2,9 +2,11 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from django.db import InterfaceError, OperationalError, transaction
@@ -132,20 +134,25 @@ def store(cluster: ClusterSettings, given: Iterable[GivenAttempt], *, by: Discov
     An attempt that is stored and one that has ended begin in one transaction: whoever is killed in between
     leaves nothing half done, and the next look tells of it again.
     """
-    notes: list[str] = []
-    for attempt in _news(cluster, list(given), by):
-        try:
-            with transaction.atomic():
-                _store(cluster, attempt, by)
-        except (OperationalError, InterfaceError):
-            raise
-        except InputError as error:
-            notes.append(f"job {attempt.job_id}: {error}")
-        except Exception as error:
-            # One that cannot be stored must not hide the others.
-            log.exception("job %s of %s could not be stored", attempt.job_id, cluster.name)
-            notes.append(f"job {attempt.job_id}: a fault of Inquest: {type(error).__name__}: {error}")
-    return notes
+    said = (
+        _alone(attempt.job_id, partial(_store, cluster, attempt, by)) for attempt in _news(cluster, list(given), by)
+    )
+    return [note for note in said if note]
+
+
+def _alone(job: str, do: Callable[[], str | None]) -> str:
+    """Do what concerns one attempt in a transaction, and say what there is to say of it: one that cannot be stored
+    must not hide the others."""
+    try:
+        with transaction.atomic():
+            return do() or ""
+    except (OperationalError, InterfaceError):
+        raise
+    except InputError as error:
+        return f"job {job}: {error}"
+    except Exception as error:
+        log.exception("job %s could not be stored", job)
+        return f"job {job}: a fault of Inquest: {type(error).__name__}: {error}"
 
 
 def _store(cluster: ClusterSettings, attempt: GivenAttempt, by: Discovery | None) -> None:
@@ -208,18 +215,20 @@ def vanished(cluster: ClusterSettings, found: Found, *, by: Discovery | None = N
     away = going_on.exclude(scheduler="").exclude(job_id__in=told)
     away.filter(missing_since__isnull=True).update(missing_since=Now())
     late = away.filter(missing_since__lte=Now() - timedelta(seconds=cluster.vanish_after))
-    notes = []
-    for pk in list(late.values_list("pk", flat=True)[:1000]):
-        with transaction.atomic():
-            row = Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=pk)
-            if row.ended_at is not None or row.missing_since is None:
-                continue
-            end = row.missing_since.isoformat()
-            given = msgspec.structs.replace(given_attempt(row), state=VANISHED, reason=WHY_VANISHED, end=end)
-            notes.append(f"job {row.job_id}: {WHY_VANISHED}")
-            row, _ = record.record_attempt(given)
-            gather.ended(row, cluster)
-    return notes
+    said = [_alone(job, partial(_give_up, cluster, pk)) for pk, job in list(late.values_list("pk", "job_id")[:1000])]
+    return [note for note in said if note]
+
+
+def _give_up(cluster: ClusterSettings, pk: UUID) -> str:
+    """End an attempt that vanished; what is to be said of it, "" where it came back meanwhile."""
+    row = Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=pk)
+    if row.ended_at is not None or row.missing_since is None:
+        return ""
+    end = row.missing_since.isoformat()
+    given = msgspec.structs.replace(given_attempt(row), state=VANISHED, reason=WHY_VANISHED, end=end)
+    row, _ = record.record_attempt(given)
+    gather.ended(row, cluster)
+    return f"job {row.job_id}: {WHY_VANISHED}"
 
 
 def _named(attempt: GivenAttempt, cluster: str) -> GivenAttempt:

@@ -144,6 +144,16 @@ def test_an_attempt_that_breaks_the_store_hides_no_others(look: Look, monkeypatc
     assert row.notes == ["job bad: a fault of Inquest: ZeroDivisionError: x"]
 
 
+def test_an_attempt_that_cannot_be_given_up_keeps_no_other(look: Look) -> None:
+    look(slurm=[running("bad"), running("good")])
+    Attempt.objects.filter(job_id="bad").update(body={"job_id": 7})
+    look(slurm=[])
+    [row] = look(slurm=[])
+    assert states() == {"bad": "RUNNING", "good": "UNKNOWN"}
+    assert any("job bad: a fault of Inquest" in note for note in row.notes)
+    assert row.failures == 0
+
+
 def test_a_look_at_the_same_attempts_again_writes_nothing(
     look: Look, django_assert_max_num_queries: Callable[[int], Any]
 ) -> None:
