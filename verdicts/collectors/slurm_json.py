@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from verdicts.collectors.ask import SourceError, Unreachable
-from verdicts.collectors.slurm_records import Job, NodeState, Step
+from verdicts.collectors.slurm_records import UNSETTLED, Job, NodeState, Step
 from verdicts.collectors.slurm_values import exit_code, hosts, moment, number, optional, state, words
 
 
@@ -162,6 +162,7 @@ def controller_jobs(raw: bytes) -> list[Job]:
     for job in _decoded(raw, _LiveJobs).jobs:
         array, task, leader = number(job.array_job_id), optional(job.array_task_id), number(job.het_job_id)
         name = str(leader or number(job.job_id))
+        told = state(job.job_state)
         if array:
             name = f"{array}_{task}" if task is not None else f"{array}_[{words(job.array_task_string)}]"
         found.append(
@@ -174,11 +175,11 @@ def controller_jobs(raw: bytes) -> list[Job]:
                 uid=optional(job.user_id),
                 account=words(job.account),
                 partition=words(job.partition),
-                state=state(job.job_state),
+                state=told,
                 submit=moment(job.submit_time),
                 start=moment(job.start_time),
                 end=moment(job.end_time),
-                restarts=optional(job.restart_cnt),
+                restarts=None if told in UNSETTLED else optional(job.restart_cnt),
                 nodes=hosts(job.nodes),
                 exit_code=exit_code(job.exit_code),
                 derived=exit_code(job.derived_exit_code),

@@ -12,6 +12,8 @@ ENDED = frozenset(
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REQUEUED REVOKED SPECIAL_EXIT "
     "TIMEOUT REQUEUE_HOLD REQUEUE_FED".split()
 )
+#: States in which the controller counts the next restart already, while the time of submission is still the last one's.
+UNSETTLED = frozenset({"COMPLETING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
 #: States in which a job has not begun.
 WAITING = frozenset("PENDING REQUEUED REQUEUE_HOLD REQUEUE_FED SPECIAL_EXIT RESV_DEL_HOLD EXPEDITING".split())
 #: Reasons that only say why a job waited: accounting keeps the last one for ever.

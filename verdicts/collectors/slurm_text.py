@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rules.attempt import expand_hostlist
 from verdicts.collectors.ask import SourceError
-from verdicts.collectors.slurm_records import Job, NodeState, Step
+from verdicts.collectors.slurm_records import UNSETTLED, Job, NodeState, Step
 from verdicts.collectors.slurm_values import exit_code, hosts, moment, number, state, words
 
 FIELDS = (
@@ -21,7 +21,7 @@ COLUMNS = {
     "Start": "%S", "End": "%e", "NodeList": "%N", "Reason": "%r", "Comment": "%k",
 }  # fmt: skip
 #: Columns that hold nothing but numbers: these may be cut at a width.
-NUMBERS = "JobArrayID:64,SubmitTime:24,RestartCnt:12,exit_code:14,DerivedEC:14"
+NUMBERS = "JobArrayID:64,SubmitTime:24,State:24,RestartCnt:12,exit_code:14,DerivedEC:14"
 EVENT = "format=nodename,timestart,timeend,state,user,reason"
 
 #: "4711", a task "4711_3", a component "4711+1", with a step ".batch"; what waits in an array is "4711_[5-9%2]".
@@ -75,14 +75,14 @@ def with_numbers(jobs: list[Job], raw: bytes) -> list[Job]:
     told = {}
     for line in raw.decode("utf-8", "replace").split("\n"):
         match line.split():
-            case [name, submit, restarts, code, derived] if restarts.isdecimal():
-                told[name, number(submit)] = (int(restarts), number(code), number(derived))
+            case [name, submit, word, restarts, code, derived] if restarts.isdecimal():
+                settled = int(restarts) if word not in UNSETTLED else None
+                told[name, number(submit)] = (settled, exit_code(number(code)), exit_code(number(derived)))
     found = []
     for job in jobs:
         name = job.id if job.component is None else f"{job.id}+{job.component}"
         if (numbers := told.get((name, job.submit))) is not None:
-            count, ended, step = numbers
-            found.append(replace(job, restarts=count, exit_code=exit_code(ended), derived=exit_code(step)))
+            found.append(replace(job, restarts=numbers[0], exit_code=numbers[1], derived=numbers[2]))
         else:
             found.append(job)
     return found

@@ -80,8 +80,8 @@ class FakeSlurm:
         said = ""
         for job in jobs:
             if "Format" in options:
-                numbers = (job["job_id"], job["submit_time"], job["restart_cnt"], job["exit_code"], 0)
-                said += " ".join(str(one).ljust(14) for one in numbers) + "\n"
+                numbers = [job[one] for one in ("job_id", "submit_time", "job_state", "restart_cnt", "exit_code")]
+                said += " ".join(str(one).ljust(14) for one in (*numbers, 0)) + "\n"
             else:
                 between = options["format"][2:].partition("%j")[0]
                 names = "job_id name user_name account partition job_state submit_time start_time end_time nodes"

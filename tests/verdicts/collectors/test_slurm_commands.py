@@ -95,13 +95,17 @@ def test_columns_of_squeue_are_read_where_it_prints_no_json() -> None:
 
 def test_restarts_and_exit_codes_come_in_columns_of_their_own() -> None:
     """As a real 22.05 prints them; the end of one job was told between the two calls."""
-    jobs = [Job("1", submit=5), Job("8", component=1, submit=5), Job("9", submit=6)]
-    raw = b"1   5   2   35072   0\n8+1   5   0   11   7   \n9   7   1   256   0\nnonsense\n9  6 N/A 0 0\n"
+    jobs = [Job("1", submit=5), Job("8", component=1, submit=5), Job("9", submit=6), Job("10", submit=5)]
+    raw = (
+        b"1   5   FAILED 2   35072   0\n8+1   5  RUNNING 0   11   7   \n9   7   FAILED 1   256   0\n"
+        b"nonsense\n9  6 FAILED N/A 0 0\n10 5 COMPLETING 3 0 0\n"
+    )
     told = slurm_text.with_numbers(jobs, raw)
     assert [(job.restarts, job.exit_code, job.derived) for job in told] == [
         (2, "137:0", "0:0"),
         (0, "0:11", "0:7"),
         (None, "", ""),
+        (None, "0:0", "0:0"),
     ]
 
 

@@ -186,6 +186,22 @@ def test_a_component_that_ended_long_before_still_counts(slurm: FakeSlurm, looks
     assert only(looks.at(T0 + 30_010)).nodes == ["cpu-1", "gpu-01"]
 
 
+def test_a_requeue_that_is_under_way_is_not_counted_yet(slurm: FakeSlurm, looks: Looks) -> None:
+    """As seen: while nodes are cleaned up the controller has the next restart count with the last submission's time."""
+    slurm.controller = [a_live(2, submit=T0)]
+    slurm.accounting = [a_row("2", submit=T0)]
+    looks.at(T0 + 1)
+    slurm.controller = [a_live(2, submit=T0 + 5, start=T0 + 11, job_state="COMPLETING", restart_cnt=2)]
+    slurm.accounting = [
+        a_row("2", submit=T0, end=T0 + 4, State="REQUEUED"),
+        a_row("2", submit=T0 + 5, start=T0 + 11, end=T0 + 12, State="REQUEUED"),
+    ]
+    assert keys(looks.at(T0 + 12)) == [("2", 0, at(T0)), ("2", 1, at(T0 + 5))]
+    slurm.controller = [a_live(2, submit=T0 + 12, start=T0 + 18, restart_cnt=2)]
+    slurm.accounting.append(a_row("2", submit=T0 + 12, start=T0 + 18))
+    assert keys(looks.at(T0 + 20)) == [("2", 2, at(T0 + 12))]
+
+
 def test_what_the_controller_knows_stays_when_older_submissions_are_asked_for(slurm: FakeSlurm, looks: Looks) -> None:
     """The restart count and the whole exit code, which accounting has not."""
     slurm.accounting = [
