@@ -9,6 +9,7 @@ where more rows match, each count is at least what it says.
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
@@ -16,7 +17,9 @@ from django.db import connection
 from rules.words import Domain, Source, State, Strength
 from verdicts import wording
 from verdicts.choices import Label
-from verdicts.filters import COVERAGE, NOT_ANALYSED, VerdictFilter
+from verdicts.filters import COVERAGE, NOT_ANALYSED, READ_THROUGH, VerdictFilter
+from verdicts.keyset import Keyset
+from verdicts.models import ListRow
 
 LOOKED_AT = 1000
 #: Facets in force whose other words are counted too.
@@ -62,6 +65,17 @@ class Facet:
     def chosen(self) -> bool:
         """Whether it narrows the list."""
         return any(word.chosen for word in self.words)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What reading the page has told already: the rows, where it holds all of them; or that a text is everywhere."""
+
+    ids: list[UUID] | None = None
+    everywhere: bool = False
+
+
+NOTHING_KNOWN = Known()
 
 
 def _column(name: str) -> str:
@@ -122,9 +136,13 @@ def text_of(name: str, value: str) -> str:
     return value[:12] if name == "ruleset" else value
 
 
-def _seen(filters: VerdictFilter, *, without: str = "") -> tuple[str, tuple[Any, ...]]:
+def _seen(filters: VerdictFilter, known: Known, *, without: str = "") -> tuple[str, tuple[Any, ...]]:
     """The newest rows that match, as a statement."""
     found = filters.found(without=without)
+    if known.ids is not None and not without:
+        found = Keyset([ListRow.objects.filter(pk__in=known.ids)], found.keys)
+    elif known.everywhere:
+        found = filters.read_through(READ_THROUGH, without=without) or found
     columns = sorted({*_COLUMNS, *(key.field for key in found.keys)})
     rows = found.first_of(LOOKED_AT, [part.values(*columns) for part in found.parts])
     try:
@@ -134,7 +152,7 @@ def _seen(filters: VerdictFilter, *, without: str = "") -> tuple[str, tuple[Any,
     return sql, params
 
 
-def facets(filters: VerdictFilter) -> list[Facet]:
+def facets(filters: VerdictFilter, known: Known = NOTHING_KNOWN) -> list[Facet]:
     """The facets of what is found, each with its words, the most frequent first; all by one statement.
 
     A facet in force is counted over the rows that would be found without it, so that it offers its other words.
@@ -144,7 +162,7 @@ def facets(filters: VerdictFilter) -> list[Facet]:
     parts: list[str] = []
     values: list[Any] = []
     for without in ["", *lifted]:
-        sql, params = _seen(filters, without=without)
+        sql, params = _seen(filters, known, without=without)
         counted = [(name, how) for name, _, how, _ in _FACETS if (name == without if without else name not in lifted)]
         how_often = " UNION ALL ".join(
             f"SELECT '{name}', word, number FROM ({how}) AS counted (word, number)" for name, how in counted
@@ -157,11 +175,10 @@ def facets(filters: VerdictFilter) -> list[Facet]:
         cursor.execute(" UNION ALL ".join(parts), values)
         for name, word, number in cursor.fetchall():
             words[name][word] = number
+    more = {name: known.everywhere or words[f"{name} of"][""] >= LOOKED_AT for name in ["", *lifted]}
     return [
-        _facet(
-            name, label, words[name], known, given[name], words[f"{name if name in lifted else ''} of"][""] >= LOOKED_AT
-        )
-        for name, label, _, known in _FACETS
+        _facet(name, label, words[name], closed, given[name], more[name if name in lifted else ""])
+        for name, label, _, closed in _FACETS
     ]
 
 

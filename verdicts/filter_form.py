@@ -8,7 +8,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from verdicts import wording
-from verdicts.facets import LABELS, LOOKED_AT, Facet, facets, text_of
+from verdicts.facets import LABELS, LOOKED_AT, NOTHING_KNOWN, Facet, facets, text_of
 from verdicts.filters import VerdictFilter
 from verdicts.keyset import Cursor
 from verdicts.listing import PAGING, problems
@@ -114,6 +114,7 @@ class FilterForm:
     def __init__(self, filters: VerdictFilter) -> None:
         self.filters = filters
         self.data: QueryDict = filters.data
+        self.known = NOTHING_KNOWN
 
     def value(self, name: str) -> str:
         """The first value of a parameter as it was given."""
@@ -126,7 +127,7 @@ class FilterForm:
             return []
         return [
             (facet, facet.name in _OPEN or facet.chosen)
-            for facet in facets(self.filters)
+            for facet in facets(self.filters, self.known)
             if facet.words and (len(facet.words) > 1 or facet.chosen or facet.name in _OPEN)
         ]
 

@@ -12,9 +12,9 @@ from django.http import QueryDict
 from rules.words import STRENGTHS, Domain, Source, State, Strength
 from verdicts.choices import FindingStatus, Label, Mode
 from verdicts.find import AttemptQuerySet
-from verdicts.keyset import Key, Keyset
+from verdicts.keyset import Cursor, Key, Keyset, beyond
 from verdicts.models import Attempt, ListRow, RulesetVersion, Verdict
-from verdicts.text_search import found_words, with_words
+from verdicts.text_search import found_words, read_through, with_words
 
 #: In place of a domain, for attempts that no verdict was made of yet.
 NOT_ANALYSED = "not_analysed"
@@ -22,6 +22,8 @@ NOT_ANALYSED = "not_analysed"
 COVERAGE = ("whole", "degraded", "narrow")
 #: Longer words are cut in the list's own table.
 LONGEST_WORD = 255
+#: So many rows are read for a text before an index is asked where it is.
+READ_THROUGH = 3000
 
 
 def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
@@ -90,7 +92,9 @@ class VerdictFilter(filters.FilterSet):
         method="by_text",
         help_text="Words of the headline, the titles of causes, job id, workload, user or affected node.",
     )
-    cluster = filters.CharFilter(method="by_any", help_text="Name of a cluster; may be repeated.")
+    cluster = filters.CharFilter(
+        method="by_any", help_text="Name of a cluster, or none where no name was sent; may be repeated."
+    )
     domain = AnyOf(
         choices=[*_choices(Domain), (NOT_ANALYSED, NOT_ANALYSED)], help_text="Attributed domain; may be repeated."
     )
@@ -163,6 +167,7 @@ class VerdictFilter(filters.FilterSet):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._stands_for: dict[str, list[str]] = {}
+        self._newest: dict[str, datetime | None] = {}
 
     def filter_queryset(self, queryset: QuerySet[ListRow]) -> QuerySet[ListRow]:
         """All filters, in the order asked for."""
@@ -200,13 +205,36 @@ class VerdictFilter(filters.FilterSet):
             parts.append(rows.filter(RUNS, happened_at__lt=after))
         return Keyset(parts, keys)
 
+    def read_through(self, newest: int, *, cursor: Cursor | None = None, without: str = "") -> Keyset | None:
+        """The newest rows (or those after a cursor) looked through for the text one by one; None where that is no use.
+
+        An index for text finds all rows with a word before the first can be shown. A word that many rows have is
+        in the newest of them soon.
+        """
+        text, (after, before) = self._asked.get("text"), self._within()
+        if not text or without == "text" or (after, before) != (None, None) or tuple(self.keys) != NEWEST_FIRST:
+            return None
+        found = read_through(self._narrowed(self.queryset, without=f"text {without}"), text)
+        walked = ListRow.objects.filter(is_current=True)
+        if cursor is not None:
+            walked = walked.filter(beyond(self.keys, cursor.values))
+        place = f"{newest} {cursor}"
+        if place not in self._newest:
+            order = (key.order for key in self.keys)
+            self._newest[place] = (
+                walked.order_by(*order).values_list("happened_at", flat=True)[newest - 1 : newest].first()
+            )
+        last = self._newest[place]
+        # A store that has no more rows than that is read as fast without this.
+        return None if last is None else Keyset([found.filter(happened_at__gte=last)], self.keys)
+
     def _narrowed(self, rows: QuerySet[ListRow], *, without: str = "") -> QuerySet[ListRow]:
-        """All filters but the time range."""
+        """All filters but the time range and those named."""
         cleaned = self._asked
         if cleaned.get("superseded") != "true" and not cleaned.get("attempt"):
             rows = rows.filter(is_current=True)
         for name, value in cleaned.items():
-            if name != without:
+            if name not in without.split():
                 rows = self.filters[name].filter(rows, value)
         return rows
 
@@ -234,6 +262,8 @@ class VerdictFilter(filters.FilterSet):
     def by_any(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows with any of the words given."""
         values = [word[:LONGEST_WORD] for word in _repeated(self.data, name, value)]
+        if name == "cluster":
+            values = ["" if word == "none" else word for word in values]
         return queryset.filter(**({name: values[0]} if len(values) == 1 else {f"{name}__in": values}))
 
     def by_strength(self, queryset: QuerySet[ListRow], name: str, value: list[str]) -> QuerySet[ListRow]:

@@ -129,14 +129,17 @@ class Keyset:
     ) -> QuerySet[Any]:
         """The first rows of the list, or of other parts in its order; one query, each part read for itself."""
         order = [(key.turned() if backwards else key).order for key in self.keys]
-        found = [part.order_by(*order)[:number] for part in (self.parts if parts is None else parts)]
+        # Only the keys: an index may have them all, and what a row shows is read when the rows are known.
+        given = [part.only(*(key.field for key in self.keys)) for part in self.parts] if parts is None else parts
+        found = [part.order_by(*order)[:number] for part in given]
         return found[0] if len(found) == 1 else found[0].union(*found[1:], all=True).order_by(*order)[:number]
 
     def _after(self, values: Sequence[Any] | None, number: int, *, backwards: bool) -> list[Any]:
         if values is None:
             return list(self.first_of(number, backwards=backwards))
         bound = beyond([key.turned() for key in self.keys] if backwards else self.keys, values)
-        return list(self.first_of(number, [part.filter(bound) for part in self.parts], backwards=backwards))
+        keys_only = [part.filter(bound).only(*(key.field for key in self.keys)) for part in self.parts]
+        return list(self.first_of(number, keys_only, backwards=backwards))
 
     def _at(self, row: Any, place: int, *, backwards: bool = False) -> Cursor:
         return Cursor(tuple(getattr(row, key.field) for key in self.keys), place, backwards)

@@ -84,7 +84,7 @@ class Verdicts(APIView):
         limit = limit_of(query)
         filters = _filters(query, ListRow.objects.filter(verdict__isnull=False))
         found = answer(filters, size=limit)
-        ids = [row.verdict_id for row in found.page.rows]
+        ids = [row.pk for row in found.page.rows]  # a verdict's row has its id
         verdicts = Verdict.objects.for_list().in_bulk(ids)
         rows = [verdicts[pk] for pk in ids if pk in verdicts]
 

@@ -15,6 +15,7 @@ from rules.attempt import InputError
 from rules.words import Domain
 from verdicts import bulk, permissions, wording
 from verdicts.export import FORMS, exported
+from verdicts.facets import Known
 from verdicts.filter_form import FilterForm, given
 from verdicts.guard import Request, part_wanted, permitted
 from verdicts.keep_views import delete_view, may_share, save_view, set_shortcuts, shortcuts_of, views_of
@@ -37,6 +38,8 @@ def verdict_list(request: Request) -> HttpResponse:
     form = FilterForm(filters)
     # A filter that cannot be understood finds nothing and says so: everything would look like an answer.
     found = Answer([], Slice([], 0, None, None), 0, more=False) if form.problems else answer(filters)
+    ids = [row.pk for row in found.page.rows] if found.is_whole else None
+    form.known = Known(ids=ids, everywhere=found.everywhere)
     part = part_wanted(request, "results")
     context: dict[str, Any] = {
         "section": "verdicts",

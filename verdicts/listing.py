@@ -7,7 +7,7 @@ from typing import Any
 from django.http import QueryDict
 
 from verdicts import presentation
-from verdicts.filters import VerdictFilter, unknown_parameters
+from verdicts.filters import READ_THROUGH, VerdictFilter, unknown_parameters
 from verdicts.keyset import MOST_COUNTED, CursorError, Slice, read_cursor
 from verdicts.models import Attempt, ListRow, Verdict
 
@@ -44,12 +44,21 @@ class Line:
 
 @dataclass(frozen=True)
 class Answer:
-    """One page of a list, and how many rows there are; `more` where there are more than were counted."""
+    """One page of a list, and how many rows there are; `more` where there are more than were counted.
+
+    `everywhere` says that the text looked for is in so many rows that the newest of them were soon found.
+    """
 
     lines: list[Line]
     page: Slice
     count: int
     more: bool
+    everywhere: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the page holds every row of the list."""
+        return self.page.next is None and self.page.previous is None
 
 
 def problems(filters: VerdictFilter, also: Iterable[str] = PAGING) -> dict[str, str]:
@@ -80,6 +89,11 @@ def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
     """The page that an address asks for. The address has no problems."""
     found = filters.found()
     cursor = read_cursor(filters.data["cursor"], found.keys) if filters.data.get("cursor") else None
+    if not (cursor and cursor.backwards) and (newest := filters.read_through(READ_THROUGH, cursor=cursor)) is not None:
+        page = newest.page(size, cursor)
+        if page.next is not None:
+            # To count every row that has the text, each would have to be read: there are at least these.
+            return Answer(lines(page.rows), page, min(newest.count(), MOST_COUNTED), more=True, everywhere=True)
     page = found.page(size, cursor)
     if cursor is None and page.next is None:
         return Answer(lines(page.rows), page, len(page.rows), more=False)

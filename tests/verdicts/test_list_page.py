@@ -305,6 +305,31 @@ def test_without_trigrams_the_newest_rows_are_looked_through_and_that_is_said(
     assert jobs(as_("viewer").get(LIST, {"text": "eval"})) == ["51210"]
 
 
+def test_a_text_that_is_everywhere_is_found_in_the_newest_rows_without_losing_any(
+    as_: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(70):
+        end = (datetime(2026, 11, 3, tzinfo=UTC) - timedelta(hours=number)).isoformat()
+        a_verdict(an_attempt(str(number), workload="common" if number % 3 else "rare-once", end=end), body())
+    client = as_("viewer")
+    wanted = jobs(client.get(LIST, {"text": "common"}))
+    assert len(wanted) == 25
+    monkeypatch.setattr("verdicts.listing.READ_THROUGH", 45)
+    monkeypatch.setattr("verdicts.facets.READ_THROUGH", 45)
+    page = client.get(LIST, {"text": "common"})
+    assert jobs(page) == wanted
+    assert page.context["answer"].everywhere
+    assert "30+ match" in text_of(page)
+    assert facet(page, "domain") == {"unattributed": 30}
+    seen = jobs(page)
+    while page.context["next"]:
+        page = client.get(LIST + page.context["next"])
+        seen += jobs(page)
+    assert len(seen) == len(set(seen)) == sum(1 for number in range(70) if number % 3)
+    rare = client.get(LIST, {"text": "rare-once"})
+    assert "24 match" in text_of(rare)
+
+
 # --- Many rows at once --------------------------------------------------------------------------
 
 

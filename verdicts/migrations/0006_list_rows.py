@@ -305,6 +305,16 @@ class Migration(migrations.Migration):
                     models.Index(
                         models.OrderBy(models.F("happened_at"), descending=True),
                         models.OrderBy(models.F("id"), descending=True),
+                        include=(
+                            "is_current",
+                            "domain",
+                            "state",
+                            "cluster",
+                            "strength_step",
+                            "coverage",
+                            "reviewed",
+                            "asked",
+                        ),
                         name="row_at",
                     ),
                     models.Index(
@@ -312,6 +322,7 @@ class Migration(migrations.Migration):
                         models.OrderBy(models.F("happened_at"), descending=True),
                         models.OrderBy(models.F("id"), descending=True),
                         condition=models.Q(("is_current", True)),
+                        include=("state", "cluster", "strength_step", "coverage", "reviewed", "asked"),
                         name="row_domain",
                     ),
                     models.Index(
@@ -319,6 +330,7 @@ class Migration(migrations.Migration):
                         models.OrderBy(models.F("happened_at"), descending=True),
                         models.OrderBy(models.F("id"), descending=True),
                         condition=models.Q(("is_current", True)),
+                        include=("domain", "cluster", "strength_step", "coverage", "reviewed", "asked"),
                         name="row_state",
                     ),
                     models.Index(
@@ -333,6 +345,7 @@ class Migration(migrations.Migration):
                         models.OrderBy(models.F("happened_at"), descending=True),
                         models.OrderBy(models.F("id"), descending=True),
                         condition=models.Q(("is_current", True)),
+                        include=("domain", "state", "strength_step", "coverage", "reviewed", "asked"),
                         name="row_cluster",
                     ),
                     models.Index(

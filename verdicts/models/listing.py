@@ -15,10 +15,15 @@ from verdicts.models.attempts import Attempt
 from verdicts.models.checks import CURRENT
 from verdicts.models.judgements import Verdict
 
+#: The closed sets that lists are most often narrowed by. Where an index carries them, rows that they rule out
+#: are passed over without being read.
+CARRIED = ("domain", "state", "cluster", "strength_step", "coverage", "reviewed", "asked")
 
-def _walk(name: str, *fields: str) -> models.Index:
+
+def _walk(name: str, *fields: str, carry: bool = False) -> models.Index:
     """An index that gives the newest rows of one word first."""
-    return models.Index(*fields, F("happened_at").desc(), F("id").desc(), name=name, condition=CURRENT)
+    include = [field for field in CARRIED if field not in fields] if carry else None
+    return models.Index(*fields, F("happened_at").desc(), F("id").desc(), name=name, condition=CURRENT, include=include)
 
 
 class ListRow(models.Model):
@@ -59,11 +64,11 @@ class ListRow(models.Model):
         ordering = ["-happened_at", "-id"]
         indexes = [
             # Of all rows, so that a list with superseded verdicts has an index to walk as well.
-            models.Index(F("happened_at").desc(), F("id").desc(), name="row_at"),
-            _walk("row_domain", "domain"),
-            _walk("row_state", "state"),
+            models.Index(F("happened_at").desc(), F("id").desc(), name="row_at", include=["is_current", *CARRIED]),
+            _walk("row_domain", "domain", carry=True),
+            _walk("row_state", "state", carry=True),
             _walk("row_strength", "strength_step"),
-            _walk("row_cluster", "cluster"),
+            _walk("row_cluster", "cluster", carry=True),
             _walk("row_workload", "workload"),
             _walk("row_user", "user"),
             _walk("row_account", "account"),
