@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -118,7 +119,8 @@ def eventually(condition: Callable[[], Any], seconds: float, what: str | Callabl
 
 def _free_ports(number: int) -> list[int]:
     """Ports that nobody has now, below those that the kernel hands out to clients."""
-    found, port = [], 21_000 + os.getpid() % 8_000
+    # At random: another cluster that starts at the same moment has not taken its own yet.
+    found, port = [], random.randrange(20_000, 32_000)
     while len(found) < number:
         port += 1
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -456,6 +457,26 @@ def test_accounting_and_then_all_of_slurm_away_for_a_while_loses_and_doubles_not
     assert [(a.restart_count, a.state) for a in looks.of(requeued)] == [(0, "REQUEUED"), (1, "RUNNING")]
     assert [(a.state, a.exit_code) for a in looks.of(during)] == [("FAILED", "3:0")]
     assert len(looks.told) == len({(a.job_id, a.restart_count) for a in looks.told.values()}), "nothing is doubled"
+
+
+def test_each_requeue_is_counted_whenever_a_look_falls(slurm: SlurmCluster) -> None:
+    """Looks one upon another, also while nodes are cleaned up between two attempts."""
+    looks = Looks(by_commands(slurm))
+    left = {slurm.submit("sleep 600", "--requeue", *PLAIN): 2 for _ in range(4)}
+    deadline = time.monotonic() + 120
+    while any(left.values()):
+        assert time.monotonic() < deadline, slurm.logs()
+        for job in [job for job, number in left.items() if number and slurm.state(job) == "RUNNING"]:
+            slurm.run("scontrol", "requeue", job)
+            left[job] -= 1
+            looks.look()
+        looks.look()
+    slurm.run("scancel", *left)
+    eventually(lambda: looks.over(*left) and not looks.listed, 60, slurm.logs())
+    for job in left:
+        # The third may have been cancelled before it began.
+        counts = [attempt.restart_count for attempt in looks.of(job)]
+        assert counts in ([0, 1], [0, 1, 2]), (job, counts)
 
 
 def forget(slurm: SlurmCluster) -> None:
