@@ -12,7 +12,7 @@ from django.http import QueryDict
 from rules.words import STRENGTHS, Domain, Source, State, Strength
 from verdicts.choices import FindingStatus, Label, Mode
 from verdicts.find import AttemptQuerySet
-from verdicts.keyset import Cursor, Key, Keyset, beyond
+from verdicts.keyset import MOST_COUNTED, MOST_READ, Cursor, Key, Keyset, beyond
 from verdicts.models import Attempt, ListRow, RulesetVersion, Verdict
 from verdicts.text_search import found_words, read_through, with_words
 
@@ -22,6 +22,9 @@ NOT_ANALYSED = "not_analysed"
 COVERAGE = ("whole", "degraded", "narrow")
 #: Longer words are cut in the list's own table.
 LONGEST_WORD = 255
+#: Filters that indexes carry together, and those that are looked for among a row's tags.
+COUNTED_FAR = {"domain", "state", "cluster", "strength", "coverage", "review", "attribution", "after", "before"}
+TAGGED = {"symptom", "rule", "missing"}
 #: So many rows are read for a text before an index is asked where it is.
 READ_THROUGH = 3000
 
@@ -189,21 +192,21 @@ class VerdictFilter(filters.FilterSet):
         newest row to the range; asked before, within and after it, each part has an index to begin in.
         """
         rows = self._narrowed(self.queryset, without=without)
-        (after, before), keys = self._within(), self.keys
+        (after, before), keys, most = self._within(), self.keys, self._most(without)
         if after is None and before is None:
-            return Keyset([rows], keys)
+            return Keyset([rows], keys, most)
         inside = rows.filter(_between(after, before))
         states = self._asked.get("state")
         if without != "state" and states and State.RUNNING.value not in states:
-            return Keyset([inside], keys)
+            return Keyset([inside], keys, most)
         if after is not None and before is not None and before <= after:  # no time: only what still runs is left
-            return Keyset([rows.filter(RUNS)], keys)
+            return Keyset([rows.filter(RUNS)], keys, most)
         parts = [inside]
         if before is not None:
             parts.append(rows.filter(RUNS, happened_at__gte=before))
         if after is not None:
             parts.append(rows.filter(RUNS, happened_at__lt=after))
-        return Keyset(parts, keys)
+        return Keyset(parts, keys, most)
 
     def read_through(self, newest: int, *, cursor: Cursor | None = None, without: str = "") -> Keyset | None:
         """The newest rows (or those after a cursor) looked through for the text one by one; None where that is no use.
@@ -237,6 +240,12 @@ class VerdictFilter(filters.FilterSet):
             if name not in without.split():
                 rows = self.filters[name].filter(rows, value)
         return rows
+
+    def _most(self, without: str) -> int:
+        """How far the answer is counted: less far where no index has all that is asked for."""
+        named = {name for name, value in self._asked.items() if value} - {"order", "superseded", "status", without}
+        alone = len(named) == 1 and not named & TAGGED
+        return MOST_COUNTED if alone or named <= COUNTED_FAR else MOST_READ
 
     @property
     def _asked(self) -> dict[str, Any]:

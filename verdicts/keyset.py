@@ -16,6 +16,8 @@ from django.db.models import Q, QuerySet
 
 #: Counting further costs more than the number is worth to a reader.
 MOST_COUNTED = 10_000
+#: The same where each row has to be read to be counted.
+MOST_READ = 1_000
 _LONGEST = 4000
 
 
@@ -121,8 +123,8 @@ class Slice:
 class Keyset:
     """A list that is read by key. `parts` together are the list and share no row."""
 
-    def __init__(self, parts: Sequence[QuerySet[Any]], keys: Sequence[Key]) -> None:
-        self.parts, self.keys = list(parts), list(keys)
+    def __init__(self, parts: Sequence[QuerySet[Any]], keys: Sequence[Key], most: int = MOST_COUNTED) -> None:
+        self.parts, self.keys, self.most = list(parts), list(keys), most
 
     def first_of(
         self, number: int, parts: Sequence[QuerySet[Any]] | None = None, *, backwards: bool = False
@@ -169,14 +171,14 @@ class Keyset:
             self._at(rows[0], first, backwards=True) if before else None,
         )
 
-    def counted(self, most: int = MOST_COUNTED) -> QuerySet[Any]:
+    def counted(self) -> QuerySet[Any]:
         """Rows to be counted: all there are, or some more than `most`."""
-        parts = [part.order_by().values("pk")[: most + 1] for part in self.parts]
+        parts = [part.order_by().values("pk")[: self.most + 1] for part in self.parts]
         return parts[0] if len(parts) == 1 else parts[0].union(*parts[1:], all=True)
 
-    def count(self, most: int = MOST_COUNTED) -> int:
+    def count(self) -> int:
         """How many rows there are; more than `most` where there are more than that, and then not how many."""
-        return self.counted(most).count()
+        return self.counted().count()
 
     def every(self, at_once: int = 1000) -> Iterator[list[Any]]:
         """All rows, some at once: what is held in memory does not grow with the list."""

@@ -53,7 +53,9 @@ _PAGES = [
 class VerdictPageSerializer(serializers.Serializer[Any]):
     """One page of verdicts."""
 
-    count = serializers.IntegerField(help_text="How many match; counting stops at 10,000.")
+    count = serializers.IntegerField(
+        help_text="How many match; counting stops at 10,000, or at 1,000 where each row has to be read."
+    )
     more = serializers.BooleanField(help_text="Whether more match than were counted.")
     next = serializers.URLField(allow_null=True)
     previous = serializers.URLField(allow_null=True)
@@ -82,7 +84,7 @@ class Verdicts(APIView):
     def get(self, request: Request) -> Response:
         query = request.query_params
         limit = limit_of(query)
-        filters = _filters(query, ListRow.objects.filter(verdict__isnull=False))
+        filters = _filters(query, ListRow.objects.exclude(domain=NOT_ANALYSED))
         found = answer(filters, size=limit)
         ids = [row.pk for row in found.page.rows]  # a verdict's row has its id
         verdicts = Verdict.objects.for_list().in_bulk(ids)

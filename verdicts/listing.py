@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from verdicts import presentation
 from verdicts.filters import READ_THROUGH, VerdictFilter, unknown_parameters
-from verdicts.keyset import MOST_COUNTED, CursorError, Slice, read_cursor
+from verdicts.keyset import CursorError, Slice, read_cursor
 from verdicts.models import Attempt, ListRow, Verdict
 
 PAGE_SIZE = 25
@@ -79,12 +79,6 @@ def asked(query: QueryDict, rows: Any = None) -> VerdictFilter:
     return VerdictFilter(query, queryset=ListRow.objects.all() if rows is None else rows)
 
 
-def count(filters: VerdictFilter) -> tuple[int, bool]:
-    """How many rows there are, and whether there are more than were counted."""
-    number = filters.found().count()
-    return min(number, MOST_COUNTED), number > MOST_COUNTED
-
-
 def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
     """The page that an address asks for. The address has no problems."""
     found = filters.found()
@@ -93,12 +87,12 @@ def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
         page = newest.page(size, cursor)
         if page.next is not None:
             # To count every row that has the text, each would have to be read: there are at least these.
-            return Answer(lines(page.rows), page, min(newest.count(), MOST_COUNTED), more=True, everywhere=True)
+            return Answer(lines(page.rows), page, min(newest.count(), newest.most), more=True, everywhere=True)
     page = found.page(size, cursor)
     if cursor is None and page.next is None:
         return Answer(lines(page.rows), page, len(page.rows), more=False)
     number = found.count()
-    return Answer(lines(page.rows), page, min(number, MOST_COUNTED), more=number > MOST_COUNTED)
+    return Answer(lines(page.rows), page, min(number, found.most), more=number > found.most)
 
 
 def lines(rows: Iterable[ListRow]) -> list[Line]:

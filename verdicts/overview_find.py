@@ -13,7 +13,7 @@ from django.http import QueryDict
 
 from rules.words import Domain, State
 from verdicts.filters import NOT_ANALYSED
-from verdicts.keyset import MOST_COUNTED
+from verdicts.keyset import MOST_COUNTED, MOST_READ
 from verdicts.listing import asked
 from verdicts.models import SourceState
 from verdicts.shares import Share, share
@@ -44,16 +44,17 @@ class Number:
 
     count: int
     query: str
+    most: int = MOST_COUNTED
 
     @property
     def more(self) -> bool:
-        """Whether there are more than were counted."""
-        return self.count > MOST_COUNTED
+        """Whether there are more than the list counts."""
+        return self.count > self.most
 
     @property
     def shown(self) -> int:
         """The number as list and overview show it."""
-        return min(self.count, MOST_COUNTED)
+        return min(self.count, self.most)
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _offenders(now: datetime) -> tuple[list[Offender], list[Offender]]:
     told: dict[str, list[Offender]] = {"node": [], "shared": []}
     for kind, cluster, name, number in found:
         place: Query = {kind: name, "cluster": cluster or "none"}
-        told[kind].append(Offender(cluster, name, Number(number, _said(query | place))))
+        told[kind].append(Offender(cluster, name, Number(number, _said(query | place), MOST_READ)))
     return told["node"], told["shared"]
 
 
