@@ -44,6 +44,7 @@ def site(live_server: LiveServer, transactional_db: None) -> str:
     """The address of the running site. The roles are made anew: emptying the tables after a test takes them away."""
     import_module("verdicts.migrations.0003_groups").make_groups(apps, connection.schema_editor())
     import_module("verdicts.migrations.0009_roles").make_roles(apps, connection.schema_editor())
+    import_module("verdicts.migrations.0012_telling").give_webhooks(apps, connection.schema_editor())
     return str(live_server.url)
 
 

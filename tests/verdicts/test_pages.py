@@ -85,7 +85,9 @@ def test_a_wrong_password_says_so_and_keeps_the_name(client: Client) -> None:
 def test_an_account_without_a_role_is_told_what_is_missing(as_: Visitor) -> None:
     response = as_().get(LIST)
     assert response.status_code == 403
-    assert "the role viewer" in text_of(response)
+    said = text_of(response)
+    assert "without any role" in said
+    assert "viewer reads verdicts" in " ".join(said.split())
 
 
 def test_an_ended_session_leads_a_partial_update_to_the_login_page(client: Client) -> None:
