@@ -43,9 +43,7 @@ def read(env: environ.Env, *, password_login: bool) -> Oidc:
     issuer = env.str("INQUEST_OIDC_ISSUER", default="")
     if not issuer:
         if not password_login:
-            raise ImproperlyConfigured(
-                "INQUEST_PASSWORD_LOGIN is false without INQUEST_OIDC_ISSUER: no way in"
-            )
+            raise ImproperlyConfigured("INQUEST_PASSWORD_LOGIN is false without INQUEST_OIDC_ISSUER: no way in")
         return Oidc()
     said = Oidc(
         issuer=issuer,

@@ -60,7 +60,10 @@ def test_what_cannot_be_used_is_named(more: dict[str, str], said: str, tmp_path:
     ("text", "said"),
     [
         ("[[pattern]]\nkind = 'badge'\n", ":1: pattern[0]: Object missing required field `match`"),
-        ("[[pattern]]\nkind = 'badge'\nmatch = 'x'\nextra = 1\n", ":4: pattern[0]: Object contains unknown field `extra`"),
+        (
+            "[[pattern]]\nkind = 'badge'\nmatch = 'x'\nextra = 1\n",
+            ":4: pattern[0]: Object contains unknown field `extra`",
+        ),
         ("[[pattern]]\nkind = '[badge]'\nmatch = 'xy'\n", ":2: pattern[0].kind: "),
         ("[[pattern]]\nkind = 'my abcdef'\nmatch = 'xy'\n", ":2: pattern[0].kind: 'my abcdef' ends like the tag"),
         ("[[pattern]]\nkind = 'badge'\nmatch = '(a'\n", ":3: pattern[0].match: not a regular expression"),
