@@ -211,7 +211,7 @@ def test_a_view_is_saved_shared_opened_and_deleted(visit: Visit, site: str) -> N
     assert SavedView.objects.get().query == "domain=storage&domain=facility"
     other = visit(group="viewer")
     other.locator("summary", has_text="Views").click()
-    other.get_by_role("link", name="Buildings").click()
+    other.get_by_role("link", name="Buildings", exact=True).click()
     expect(other).to_have_url(f"{site}/verdicts/?domain=storage&domain=facility")
     page.locator("summary", has_text="Views").click()
     page.get_by_role("button", name="Delete the view Buildings").click()
