@@ -40,7 +40,14 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         module, _, attribute = entry.target.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        try:
+            command = getattr(importlib.import_module(module), attribute)
+        except Exception as error:
+            # A setting or a file that is wrong is told in its own words; Django is not loaded just to know its error.
+            if type(error).__name__ != "ImproperlyConfigured":
+                raise
+            click.echo(f"inquest: {error}", err=True)
+            ctx.exit(3)
         assert isinstance(command, click.Command)
         return command
 

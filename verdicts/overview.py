@@ -122,9 +122,13 @@ def as_data(found: Overview) -> dict[str, Any]:
                     "name": source.name,
                     "source": source.source,
                     "since": source.blind_since.isoformat() if source.blind_since else None,
-                    "error": source.error,
+                    "error": source.check_body.get("summary") or source.error,
                 }
                 for source in found.blind
+            ],
+            "failing_discoveries": [
+                {"cluster": str(row.cluster), "name": row.name, "failures": row.failures, "error": row.error}
+                for row in found.failing
             ],
         },
         "failed_today": {

@@ -12,10 +12,11 @@ from django.db.models import Count, DateTimeField, Func, Value
 from django.http import QueryDict
 
 from rules.words import Domain, State
+from verdicts import source_find
 from verdicts.filters import NOT_ANALYSED
 from verdicts.keyset import MOST_COUNTED, MOST_READ
 from verdicts.listing import asked
-from verdicts.models import SourceState
+from verdicts.models import Discovery, SourceState
 from verdicts.shares import Share, share
 
 #: How an attempt ends that did not end as its people wanted.
@@ -96,6 +97,7 @@ class Overview:
     decided: Number
     wrongness: Share
     blind: list[SourceState]
+    failing: list[Discovery]
 
 
 def _said(query: Query) -> str:
@@ -200,7 +202,6 @@ def overview(now: datetime) -> Overview:
     today, today_total = _today(since)
     weeks, domains = _weeks(hour)
     nodes, shared = _offenders(hour)
-    blind = SourceState.objects.filter(blind_since__isnull=False).select_related("cluster")
     return Overview(
         now=now,
         since=since,
@@ -218,5 +219,6 @@ def overview(now: datetime) -> Overview:
         wrong=wrong,
         decided=decided,
         wrongness=share(min(wrong.count, decided.count), decided.count),
-        blind=list(blind.order_by("blind_since", "id")[:MOST_BLIND]),
+        blind=source_find.blind()[:MOST_BLIND],
+        failing=source_find.failing()[:MOST_BLIND],
     )

@@ -94,6 +94,8 @@ def judge(
             **said, health=SourceHealth.BLIND.value, summary="it cannot be asked", fix=[str(found)], nodes_missing=[]
         )
     blind, wrong = _problems(source, found, nodes, now)
+    if by_job := found.jobs is not None and not found.nodes:
+        nodes, said["nodes_asked"] = (), 0
     missing = [name for name in nodes if name not in found.nodes]
     late = _late(found, now)
     said |= {
@@ -112,6 +114,8 @@ def judge(
         return Checked(**said, health=SourceHealth.DEGRADED.value, summary=summary, fix=[f for _, f in wrong])
     if found.newest is None:
         summary = "it answers and has nothing of late, which may well be so"
+    elif by_job:
+        summary = "it answers, and is asked by job"
     elif nodes:
         summary = f"it answers and knows {said['nodes_known']} of {len(nodes)} nodes"
     else:
@@ -126,6 +130,8 @@ def _problems(
     blind: list[tuple[str, str]] = []
     wrong: list[tuple[str, str]] = []
     steady = source.source in STEADY
+    if found.jobs is not None and not found.nodes:
+        nodes = ()  # it is asked by job: what it knows of nodes is no matter
     if found.newest is None and steady:
         blind.append(("it has no recent data", "Do the agents on the nodes still send? Is the selector right?"))
     if found.newest is None:

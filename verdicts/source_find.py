@@ -82,8 +82,19 @@ def collections_of(attempt_id: UUID) -> QuerySet[Collection]:
 def blind() -> list[SourceState]:
     """Sources that are blind now, since the longest first."""
     names = {(cluster.name, source.name) for cluster, source in current_clusters().sources()}
+    if not names:
+        return []
     rows = SourceState.objects.filter(blind_since__isnull=False).select_related("cluster").order_by("blind_since")
     return [row for row in rows if (row.cluster.name, row.name) in names]
+
+
+def failing() -> list[Discovery]:
+    """Configured discoveries whose last look failed: no attempt of theirs is found."""
+    names = {(cluster.name, one.name) for cluster in current_clusters().cluster for one in cluster.discovery}
+    if not names:
+        return []
+    rows = discoveries().filter(failures__gt=0)
+    return [row for row in rows if row.cluster and (row.cluster.name, row.name) in names]
 
 
 @dataclass(frozen=True)

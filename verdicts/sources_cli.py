@@ -16,7 +16,7 @@ from django.conf import settings  # noqa: E402
 from django.db import DatabaseError  # noqa: E402
 
 from rules.verdict import plain_text  # noqa: E402
-from verdicts import source_check  # noqa: E402
+from verdicts import source_check, source_find  # noqa: E402
 from verdicts.choices import SourceHealth  # noqa: E402
 from verdicts.clusters import current_clusters  # noqa: E402
 from verdicts.collectors.config import Clusters, ConfigError  # noqa: E402
@@ -50,10 +50,10 @@ def list_sources() -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.option("--strict", is_flag=True, help="Degraded sources count as failures too.")
 def check(cluster: str, name: str, nodes: tuple[str, ...], *, as_json: bool, strict: bool) -> None:
-    """Look at each source and say what to mend.
+    """Look at each source and say what to mend, and which looks for attempts failed last time.
 
-    The exit status is 0 when every source sees, 1 when one is blind (with --strict: or degraded), 2 when none was
-    chosen, 3 when the clusters file or the database cannot be used.
+    The exit status is 0 when all is well, 1 when a source is blind (with --strict: or degraded) or a look fails,
+    2 when none was chosen, 3 when the clusters file or the database cannot be used.
     """
     _clusters()
     try:
@@ -69,8 +69,13 @@ def check(cluster: str, name: str, nodes: tuple[str, ...], *, as_json: bool, str
     else:
         for one in found:
             _say(one)
+    failing = [] if name else [row for row in source_find.failing() if cluster in ("", str(row.cluster))]
+    for row in failing:
+        if not as_json:
+            click.echo(f"FAILS    {row.cluster} / {row.name}: attempts are not found")
+        click.echo(f"         → {plain_text(row.error)}", err=as_json)
     bad = {SourceHealth.BLIND, SourceHealth.DEGRADED} if strict else {SourceHealth.BLIND}
-    sys.exit(1 if any(one.health in bad for one in found) else 0)
+    sys.exit(1 if failing or any(one.health in bad for one in found) else 0)
 
 
 NONE = "inquest: no sources are configured; name a file in INQUEST_CLUSTERS_FILE, see docs/collectors.md"

@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 from time_machine import travel
 
-from rules.words import Domain
+from rules.words import Domain, Source
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import (
     a_verdict,
@@ -24,7 +24,10 @@ from tests.verdicts.page_bodies import (
     no_failure_body,
     nvlink_body,
 )
+from verdicts import source_find
 from verdicts.choices import Label
+from verdicts.collectors.config import Clusters, ClusterSettings
+from verdicts.collectors.files import Files
 from verdicts.models import AttributionRequest, Cluster, SourceState, Verdict
 from verdicts.record import record_review
 from verdicts.shares import share
@@ -32,7 +35,7 @@ from verdicts.shares import share
 pytestmark = pytest.mark.django_db
 
 NOW = datetime(2026, 11, 25, 10, 30, tzinfo=UTC)
-QUERIES = 9
+QUERIES = 8
 
 
 @pytest.fixture
@@ -131,20 +134,32 @@ def test_how_often_verdicts_were_wrong_has_its_interval_and_number(client_at: Cl
     assert "from 4.6 % to 69.9 % possible (95 % interval, n = 4)" in said
 
 
-def test_sources_that_went_blind_are_named_with_why(client_at: Client) -> None:
+def test_sources_that_went_blind_are_named_with_why(client_at: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     a_fleet()
     cluster = Cluster.objects.first()
+    assert cluster is not None
+    said = [
+        Files(name=name, source=kind, root="/", paths=["x"])
+        for name, kind in (("loki", Source.SYSLOG), ("well", Source.APPLOG))
+    ]
+    configured = Clusters(cluster=[ClusterSettings(name=cluster.name, source=[*said])])
+    monkeypatch.setattr(source_find, "current_clusters", lambda: configured)
     SourceState.objects.create(
         cluster=cluster,
         name="loki",
         kind="loki",
         source="syslog",
         blind_since=NOW - timedelta(hours=3),
-        error="HTTP 502",
+        check_body={"summary": "it cannot be asked", "fix": ["HTTP 502"]},
     )
     SourceState.objects.create(cluster=cluster, name="well", kind="loki", source="applog")
+    SourceState.objects.create(
+        cluster=cluster, name="former", kind="loki", source="applog", blind_since=NOW - timedelta(days=3)
+    )
     html = client_at.get("/").content.decode()
+    assert "it cannot be asked" in html
     assert "HTTP 502" in html
+    assert "former" not in html, "what is no longer in the clusters file is nobody's trouble"
     assert "well" not in re.findall(r"<th scope=\"row\">(.*?) <span", html)
 
 

@@ -18,6 +18,7 @@ from verdicts.collectors.ask import Ask, Budget, SourceError
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import Probe, SourceSettings
+from verdicts.collectors.static import StaticDiscovery
 from verdicts.models import CollectionTask, Discovery, SourceState
 from verdicts.source_check import Checked, judge
 
@@ -276,3 +277,26 @@ def test_the_collection_page_polls_while_a_round_is_open(alpha: ClusterSettings,
     page = viewer.get(address).content.decode()
     assert "every 2s" not in page
     assert page.count("collected</span>") == 2
+
+
+def test_a_source_that_is_asked_by_job_is_not_blind_for_want_of_nodes() -> None:
+    checked = looked(Source.APPLOG, nodes=frozenset(), jobs=frozenset({"4711"}))
+    assert (checked.health, checked.nodes_asked) == ("sees", 0)
+    assert "asked by job" in checked.summary
+
+
+def test_a_look_for_attempts_that_fails_is_told_of(
+    alpha: ClusterSettings, monkeypatch: pytest.MonkeyPatch, as_: Callable[..., Client]
+) -> None:
+    found = StaticDiscovery(name="folder", folder="/nowhere")
+    cluster = ClusterSettings(name="alpha", source=alpha.source, discovery=[found])
+    monkeypatch.setattr(source_find, "current_clusters", lambda: Clusters(cluster=[cluster]))
+    row = Discovery.objects.create(
+        cluster=clusters.cluster_row("alpha"), name="folder", failures=2, error="no <b>way</b>"
+    )
+    assert source_find.failing() == [row]
+    page = as_("viewer").get("/").content.decode()
+    assert "Attempts are not found" in page
+    assert "no &lt;b&gt;way&lt;/b&gt;" in page
+    monkeypatch.setattr(source_find, "current_clusters", lambda: Clusters(cluster=[alpha]))
+    assert source_find.failing() == [], "one that is no longer in the file fails nobody"

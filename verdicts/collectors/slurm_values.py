@@ -86,7 +86,9 @@ def exit_code(value: Any) -> str:
         return f"{code or 0}:{killed}"
     if isinstance(value, bool) or not isinstance(value, int) or value in _UNSET or not 0 <= value < 1 << 32:
         return ""
-    return f"{value >> 8}:{value & 0x7F}"
+    # What a signal ended has no exit code: the rest of the number is slurmctld's own.
+    killed = value & 0x7F
+    return f"0:{killed}" if killed else f"{value >> 8}:0"
 
 
 def hosts(value: Any) -> str:
