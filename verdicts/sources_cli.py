@@ -97,6 +97,8 @@ def _say(one: Checked) -> None:
     click.echo(f"         {plain_text(one.summary)}")
     for fix in one.fix:
         click.echo(f"         → {plain_text(fix)}")
+    for note in one.notes:
+        click.echo(f"         {plain_text(note)}")
     if one.newest:
         clock = f", clock {one.clock_seconds:+g} s" if one.clock_seconds is not None else ""
         click.echo(f"         newest record {one.newest}, at most {one.late_seconds:g} s late{clock}")
