@@ -1,4 +1,8 @@
-"""What Celery runs. A task names no row: the database says whose turn it is. Every task may run twice."""
+"""What Celery runs. A task names no row: the database says whose turn it is. Every task may run twice.
+
+A message that wakes a worker is acknowledged when it comes: to lose it costs a sweep. Acknowledged late, it would
+belong to a connection that may be gone by then, which ends a worker of threads when the broker is started again.
+"""
 
 from typing import Any
 
@@ -16,19 +20,19 @@ def load_rules(**_: Any) -> None:
     conclude.current_ruleset()
 
 
-@shared_task(name=waking.TASKS[Discovery], acks_late=True, reject_on_worker_lost=True, ignore_result=True)
+@shared_task(name=waking.TASKS[Discovery], acks_late=False, ignore_result=True)
 def look_for_attempts() -> None:
     """Ask schedulers what runs and what ended."""
     discover.work()
 
 
-@shared_task(name=waking.TASKS[CollectionTask], acks_late=True, reject_on_worker_lost=True, ignore_result=True)
+@shared_task(name=waking.TASKS[CollectionTask], acks_late=False, ignore_result=True)
 def collect() -> None:
     """Ask sources for the evidence of attempts."""
     gather.work()
 
 
-@shared_task(name=waking.TASKS[AttributionRequest], acks_late=True, reject_on_worker_lost=True, ignore_result=True)
+@shared_task(name=waking.TASKS[AttributionRequest], acks_late=False, ignore_result=True)
 def attribute() -> None:
     """Work off attribution requests."""
     conclude.work()

@@ -24,10 +24,14 @@ SELECT (SELECT count(*) FROM verdicts_collection WHERE finished_at IS NULL)
 
 
 def _finished(site: Site) -> bool:
+    _start_workers(site)
     return bool(site.ask(DONE)[0][0] == ATTEMPTS and site.ask(OPEN)[0][0] == 0)
 
 
 def _start_workers(site: Site) -> None:
+    """Start what does not run, as a service manager does."""
+    for name in [name for name, process in site.running.items() if process.poll() is not None]:
+        del site.running[name]
     for name, start in (("collector", site.start_collector), ("worker", site.start_worker)):
         for number in (1, 2):
             if f"{name}{number}" not in site.running:
