@@ -152,7 +152,8 @@ CACHES = {"default": env.cache("CACHE_URL", default="locmemcache://")}
 CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default="redis://localhost:6379/0")
 CELERY_TASK_DEFAULT_QUEUE = "inquest"
 # A task is given back when its worker dies, and every task may run twice. What must not be lost is a row
-# in the database, and `verdicts.sweep` sends it again: the broker only wakes workers.
+# in the database, and `verdicts.sweep` sends it again: the broker only wakes workers, and those wake-ups are
+# acknowledged when they come (see verdicts/tasks.py).
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
