@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from rules.literals import MIN_RARE, is_rare, required
+from rules.trim import trimmed
 
 hyperscan: Any
 try:
@@ -25,15 +26,11 @@ except ImportError:  # a platform without a wheel: slower, the same answers
     hyperscan = None
 
 #: Part of the cache key of a compiled ruleset; the number behind it is raised when the serialised form changes.
-BACKEND = f"hyperscan-{hyperscan.__version__}-3" if hyperscan else "re"
+BACKEND = f"hyperscan-{hyperscan.__version__}-4" if hyperscan else "re"
 #: A buffer below this is looked at with the whole automaton at once.
 SMALL = 8_192
 
 _FLAGS = re.compile(r"^(\(\?[a-z]+\))?\^?")
-#: A repeated tail, captured or not (".*", "(?P<code>[0-9]+)"): an automaton would report every character of it.
-_TAIL = re.compile(
-    r"(?P<open>\((?:\?P<\w+>|\?:)?)?(?P<one>\.|\\[dw]|\[(?:\\.|[^\\\]])+\])(?P<times>[*+]|\{\d+(?:,\d*)?\})\??(?P<close>\))?$"
-)
 #: How much of an overlong line is looked at before the first thing found in it.
 MAX_BEFORE = 49_152
 #: Lines that look like errors: what no rule claims of them becomes "unrecognised".
@@ -44,7 +41,7 @@ SUSPICIOUS = (
 
 
 def prefilter(pattern: str) -> str:
-    """The pattern without what only means something inside a message: "^", "$" and a captured rest.
+    """The pattern without what only means something inside a message: "^", "$" and repeats at the end.
 
     What the automaton finds this way is checked again inside the line with the whole pattern.
     """
@@ -53,16 +50,7 @@ def prefilter(pattern: str) -> str:
     body = pattern[flags.end() :] if flags else pattern
     if body.endswith("$") and not body.endswith(r"\$"):
         body = body[:-1]
-    while tail := _TAIL.search(body):
-        before = body[: tail.start()]
-        if bool(tail["open"]) != bool(tail["close"]) or re.search(r"(?<!\\)(?:\\\\)*\\$", before):
-            break  # half of a larger group, or an escaped character
-        times = tail["times"]
-        least = 0 if times == "*" else 1 if times == "+" else int(re.findall(r"\d+", times)[0])
-        body = before + (tail["one"] if least == 1 else tail["one"] + f"{{{least}}}" if least else "")
-        if least:
-            break
-    return head + body
+    return head + trimmed(body)
 
 
 def is_whole(pattern: str) -> bool:

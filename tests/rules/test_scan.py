@@ -2,11 +2,15 @@
 
 import re
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rules.examples import rule_files
+from rules.rule import parse_rule
+from rules.ruleset import CATALOGUE, load_ruleset
 from rules.scan import Scanner, prefilter
 
 PATTERNS = [
@@ -37,7 +41,11 @@ def test_a_hit_names_the_whole_line() -> None:
 
 def test_a_captured_rest_is_not_matched_character_by_character() -> None:
     assert prefilter(r"^exited with (?P<rest>.*)$") == "exited with "
-    assert prefilter(r"a \.*") == r"a \.*"
+    assert prefilter(r"a \.*") == "a " and prefilter(r"a \.+") == r"a \."
+    assert prefilter(r"(?i)^exit(?P<message>: .*)$") == r"(?i)exit(?P<message>: )"
+    assert prefilter(r"in (?:(?P<file>[\w/]+)(?: line \d+)?|nothing.*)") == r"in (?:(?P<file>[\w/])|nothing)"
+    assert prefilter(r"x\)?(?P<code>\x41{2,}|[]a-]+)(?: .*)*") == r"x\)?(?P<code>\x41{2}|[]a-])"
+    assert prefilter(r"a(?=b).*") == r"a(?=b).*", "what is not understood stays as it is"
 
 
 @given(st.sampled_from(PATTERNS), st.text(alphabet="NVRM: Xid(PC0165)79,\nabc", max_size=80))
@@ -45,6 +53,20 @@ def test_what_the_pattern_finds_its_prefilter_finds(pattern: str, text: str) -> 
     for line in text.split("\n"):
         if re.search(pattern, line):
             assert re.search(prefilter(pattern), line)
+
+
+def test_a_line_that_goes_on_without_end_is_not_told_for_each_of_its_characters() -> None:
+    ruleset = load_ruleset()
+    assert ruleset.scanner._automata is not None
+    automaton, _ = ruleset.scanner._automata
+    for path, raw in rule_files([CATALOGUE]):
+        for line in [line for test in parse_rule(raw, name=str(path)).test for line in test.lines[:2]]:
+            whole = b"".join(
+                f"{line}{more * 300}\n".encode() for more in ("a", "0", ".", " ", "/", ":", "x ", '"', "a.b-1")
+            )
+            told = Counter(number for _, number, _ in automaton.matches(whole))
+            often = [ruleset.patterns[n] for n, times in told.items() if times > 1500 and n < len(ruleset.patterns)]
+            assert not often, f"after {line!r}"
 
 
 def test_a_million_repeats_cost_one_line() -> None:
