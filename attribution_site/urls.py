@@ -6,6 +6,9 @@ from csp.decorators import csp_update
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LogoutView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.templatetags.static import static
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
@@ -20,10 +23,17 @@ accounts.arrange(admin.site)
 
 docs = SpectacularSwaggerSplitView.as_view(url_name="schema", template_name="site/api_docs.html")
 
+
+def icon(_request: HttpRequest) -> HttpResponse:
+    """What browsers ask for by themselves where no page of ours names its icon: an answer in JSON, a plain file."""
+    return redirect(static("verdicts/favicon.svg"))
+
+
 handler404 = "verdicts.api.not_found"
 handler500 = "attribution_site.errors.server_error"
 
 urlpatterns = [
+    path("favicon.ico", icon),
     path("", include("verdicts.urls")),
     path("api/v1/", include("verdicts.api_urls")),
     path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),

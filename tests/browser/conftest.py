@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.apps import apps
 from django.db import connection
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from tests.verdicts.builders import a_user
@@ -58,8 +58,13 @@ def visit(browser: Browser, site: str) -> Iterator[Visit]:
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
 
+    def complain(said: ConsoleMessage) -> None:
+        if said.type in ("error", "warning"):
+            # The text alone does not say which request failed.
+            complaints.append(f"{said.text} ({said.location['url']})")
+
     def watch(page: Page) -> None:
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("console", complain)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
         page.on(

@@ -30,6 +30,11 @@ def test_healthz_answers_any_host_without_a_database(client: Client) -> None:
     assert response.json() == {"status": "ok"}
 
 
+def test_the_icon_that_a_browser_asks_for_by_itself_is_ours(client: Client) -> None:
+    response = client.get("/favicon.ico")
+    assert (response.status_code, response.headers["Location"]) == (302, "/static/verdicts/favicon.svg")
+
+
 @pytest.mark.django_db
 def test_readyz_tells_each_part(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health.Broker, "state", lambda _: "ok")
