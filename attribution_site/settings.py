@@ -53,6 +53,7 @@ SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
 INSTALLED_APPS = [
     "attribution_site.apps.SiteConfig",
     "verdicts.apps.VerdictsConfig",
+    "recovery.apps.RecoveryConfig",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -1,0 +1,34 @@
+"""Rows and constraints of recovery. No verbs: `decide.py` and its like write, `find.py` reads."""
+
+from recovery.models.actions import Action, ActuatorState, Exclusion, Milestone
+from recovery.models.ledger import Intake, LedgerCheckpoint, LedgerContent, LedgerEntry, LedgerLink
+from recovery.models.policies import Policy, PolicyVersion, Promotion, Scope
+from recovery.models.proposals import Brake, Case, Consideration, Decision, Incident, Proposal, Veto
+from recovery.models.signals import Anomaly, Blindness, ProgressSample, RankProgress
+
+__all__ = [
+    "Action",
+    "ActuatorState",
+    "Anomaly",
+    "Blindness",
+    "Brake",
+    "Case",
+    "Consideration",
+    "Decision",
+    "Exclusion",
+    "Incident",
+    "Intake",
+    "LedgerCheckpoint",
+    "LedgerContent",
+    "LedgerEntry",
+    "LedgerLink",
+    "Milestone",
+    "Policy",
+    "PolicyVersion",
+    "ProgressSample",
+    "Promotion",
+    "Proposal",
+    "RankProgress",
+    "Scope",
+    "Veto",
+]
