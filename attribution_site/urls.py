@@ -35,7 +35,9 @@ handler500 = "attribution_site.errors.server_error"
 urlpatterns = [
     path("favicon.ico", icon),
     path("", include("verdicts.urls")),
+    path("", include("recovery.urls")),
     path("api/v1/", include("verdicts.api_urls")),
+    path("api/v1/", include("recovery.api_urls")),
     path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),
     # Swagger UI sets styles from its script; nothing else on the site may.
     path("api/v1/docs", csp_update({"style-src": ["'unsafe-inline'"]})(login_required(docs)), name="api-docs"),
