@@ -81,7 +81,9 @@ def conclude(case: Case) -> Verdict:
         unrecognised=unrecognised,
         coverage=[case.report(source) for source in Source],
         blind_spots=blind,
-        discriminating_tests=explain.discriminating_tests(by_status["cause"], by_status["candidate"]),
+        discriminating_tests=explain.discriminating_tests(
+            by_status["cause"], by_status["candidate"], by_status["interesting"]
+        ),
         overturned_by=explain.overturned_by(case, by_status["cause"], blind),
         advice=explain.advice(by_status["cause"], by_status["candidate"], outcome.shared),
         missing=explain.missing(case, outcome.domain, listed["interesting"]),

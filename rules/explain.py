@@ -41,6 +41,8 @@ STATE_WORDS = {
 }
 _DOUBT = {Strength.STRONG: "", Strength.MODERATE: "Probably: ", Strength.WEAK: "Perhaps: "}
 MAX_NOTES = 8
+#: Symptoms that say by name which node stopped answering, and never why.
+LOST_SYMPTOMS = frozenset({"node_lost", "node_not_ready"})
 #: Sources that every attempt should have. Of others only what speaks of a rule by name is said to overturn it.
 _CORE = (Source.APPLOG, Source.SYSLOG, Source.SCHEDULER, Source.KUBERNETES)
 
@@ -65,6 +67,9 @@ def _headline(verdict: Verdict) -> str:
         why = verdict.missing[0] if verdict.missing else "what was seen are only consequences"
         return f"No cause found: {why}."
     first = verdict.causes[0]
+    doubt = next((f.why.split("; ")[0] for f in verdict.causes if f.strength == verdict.strength and f.why), "")
+    if _recorded(verdict, first) and doubt:
+        return f"{first.title}; whether a fault made them do it is not known: {doubt}."
     doubt_word = _DOUBT[verdict.strength or Strength.WEAK]
     text = doubt_word + (_lower(first.title) if doubt_word else first.title)
     if verdict.shared_element is not None:
@@ -77,8 +82,17 @@ def _headline(verdict: Verdict) -> str:
     others = len(verdict.causes) - 1
     if others and not verdict.affected_nodes:
         text += f", and {others} more of the same domain"
-    doubt = next((f.why.split("; ")[0] for f in verdict.causes if f.strength == verdict.strength and f.why), "")
     return text + (f"; {doubt}." if doubt else ".")
+
+
+def _recorded(verdict: Verdict, first: Finding) -> bool:
+    """Whether somebody ended the attempt on the scheduler's own record: that they did is certain, why is the doubt."""
+    return (
+        verdict.terminal_state is State.CANCELLED
+        and verdict.attributed_domain in (Domain.USER_ACTION, Domain.MAINTENANCE)
+        and len(verdict.causes) == 1
+        and Source.SCHEDULER in first.sources
+    )
 
 
 def _lower(title: str) -> str:
@@ -96,8 +110,13 @@ def blamed(nodes: list[AffectedNode]) -> str:
         gpus = f", GPU {', '.join(one.gpus[:3])}" if one.gpus else ""
         links = f", link {', '.join(one.links[:3])}" if one.links else ""
         return f"node {one.name}{gpus}{links}"
-    names = ", ".join(node.name for node in nodes[:3])
-    return f"nodes {names}" + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+    return named([node.name for node in nodes])
+
+
+def named(nodes: list[str]) -> str:
+    """ "node gpu-017" or "nodes a, b, c and 3 more"."""
+    more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes[:3])}{more}"
 
 
 def where(finding: Finding) -> str:
@@ -152,9 +171,23 @@ def advice(causes: list[Entry], candidates: list[Entry], shared: SharedElement |
     return {"now": _notes(now), "later": _notes(later)}
 
 
-def discriminating_tests(causes: list[Entry], candidates: list[Entry]) -> list[Note]:
-    """The cheapest tests that would tell the competing causes apart; for a single cause, its own check."""
-    pairs = _rules([*causes, *candidates])
+def lost_nodes(interesting: list[Finding]) -> list[str]:
+    """The nodes that stopped answering for a reason that nothing found explains."""
+    lost = [f for f in interesting if f.role is Role.SYMPTOM and f.symptom in LOST_SYMPTOMS and _unexplained(f)]
+    return list(dict.fromkeys(node for finding in lost for node in finding.nodes))
+
+
+def _unexplained(finding: Finding) -> bool:
+    return finding.why.startswith("only ever a consequence")
+
+
+def discriminating_tests(causes: list[Entry], candidates: list[Entry], others: list[Entry]) -> list[Note]:
+    """The cheapest tests that would tell the competing causes apart; for a single cause, its own check.
+
+    Where nothing is blamed and a node was lost (one of the `others`), what would say why it was.
+    """
+    blamed_or_lost = [*causes, *candidates] or [e for e in others if e.finding and lost_nodes([e.finding])]
+    pairs = _rules(blamed_or_lost)
     return _notes([(text, rule.id, entry.id) for rule, entry in pairs for text in [rule.check, *rule.apart]])
 
 
@@ -192,8 +225,12 @@ def missing(case: Case, domain: Domain, interesting: list[Finding]) -> list[str]
         return []
     out = []
     symptoms = [f for f in interesting if f.role in (Role.SYMPTOM, Role.TEARDOWN)]
-    if symptoms:
-        seen = "; ".join(f.title + where(f) for f in symptoms[:2])
+    lost = lost_nodes(interesting)
+    if lost:
+        were = "was" if len(lost) == 1 else "were"
+        out.append(f"{named(lost)} stopped answering and {were} lost; nothing that was seen says why")
+    if others := [f for f in symptoms if not lost or f.symptom not in LOST_SYMPTOMS]:
+        seen = "; ".join(f.title + where(f) for f in others[:2])
         out.append(f"what was seen ({seen}) is only ever a consequence")
     out += [f"{f.title}, but {f.why}" for f in interesting if f.why.startswith("contradicted")][:2]
     gaps = [s for s in (Source.APPLOG, Source.SYSLOG, Source.SCHEDULER) if not case.covered(s)]

@@ -4,12 +4,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from rules.explain import LOST_SYMPTOMS
 from rules.words import Domain, ReportStatus, Role, State
 from verdicts import wording
 from verdicts.presentation import SEEN_WHOLE, Body
 
 #: Symptoms that are named; the sections below have all.
 MOST_NAMED = 3
+#: How the engine's words on a consequence that nothing explains begin.
+_NO_MORE = "only ever a consequence"
 _LATER = re.compile(r"([0-9,]+(?:\.[0-9]+)?) s later")
 
 
@@ -73,6 +76,7 @@ class Short:
     now: list[Step]
     later: list[Step]
     first: list[str]  # what to find out before a repair
+    lost: list[str] = field(default_factory=list)  # nodes that stopped answering, nothing says why
 
     @property
     def blind(self) -> Gap | None:
@@ -95,7 +99,17 @@ def in_short(body: Body) -> Short:
         now=_steps(body, "now", wording.CONTAINS),
         later=_steps(body, "later", wording.REPAIRS),
         first=_before_repair(body),
+        lost=_lost(body),
     )
+
+
+def _lost(body: Body) -> list[str]:
+    """Where no cause was found: the nodes that are known to have stopped answering."""
+    if body.get("attributed_domain") != Domain.UNATTRIBUTED:
+        return []
+    lost = [one for one in body.get("interesting") or () if one.get("symptom") in LOST_SYMPTOMS]
+    told = [one for one in lost if one.get("role") == Role.SYMPTOM and (one.get("why") or "").startswith(_NO_MORE)]
+    return list(dict.fromkeys(node for one in told for node in one.get("nodes") or ()))
 
 
 def _not_blamed(body: Body) -> list[NotBlamed]:
@@ -136,7 +150,7 @@ def _unexplained(body: Body) -> list[Unexplained]:
             finding=one["id"],
             title=one.get("title") or one["rule"],
             lines=one.get("count") or 1,
-            why=one.get("why") or "only ever a consequence",
+            why=one.get("why") or _NO_MORE,
         )
         for one in sorted(seen, key=lambda one: -(one.get("count") or 1))[:MOST_NAMED]
     ]

@@ -227,3 +227,15 @@ def test_every_sample_has_a_page_that_answers(as_: Visitor, sent: list[str], nam
         assert node["name"] in text
     if verdict.body["demoted"]:
         assert "What is not the cause" in text
+
+
+@pages
+def test_a_lost_node_is_named_though_nothing_is_blamed(as_: Visitor) -> None:
+    lost = finding("f1", "slurm.node-lost", "Slurm lost contact with a node", role="symptom", symptom="node_lost")
+    lost |= {"nodes": ["gpu-017"], "why": "only ever a consequence, and nothing found explains it"}
+    tests = [{"text": "Look at the console of the node.", "rule": "slurm.node-lost", "findings": ["f1"]}]
+    given = body(terminal_state="node_failed", interesting=[lost], discriminating_tests=tests)
+    verdict = a_verdict(an_attempt(), given)
+    text = short_text(as_("viewer").get(reverse("verdicts:detail", args=[verdict.pk])))
+    assert "Node gpu-017 stopped answering and was lost. Why is not known, and no node is blamed." in text
+    assert "find out why the node stopped answering" in text

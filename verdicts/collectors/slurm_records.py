@@ -107,11 +107,12 @@ class NodeState:
 def stated(job: Job) -> str:
     """Why the job ended, "" where the reason only says why it once waited.
 
-    Slurm before 23.02 says JobLaunchFailure of a batch script that a signal ended, and later RaisedSignal.
+    Slurm before 23.02 says JobLaunchFailure of a batch script that a signal ended, and later RaisedSignal. "Signal" 53
+    is none: it is how slurmstepd's error 4021 reads, an output file that could not be opened.
     """
     if not job.reason or _WAITED.fullmatch(job.reason):
         return ""
-    if job.reason == "JobLaunchFailure" and not job.exit_code.endswith(":0") and job.exit_code:
+    if job.reason == "JobLaunchFailure" and job.exit_code and not job.exit_code.endswith((":0", ":53")):
         return ""
     return job.reason
 

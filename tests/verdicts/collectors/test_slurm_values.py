@@ -126,6 +126,7 @@ def test_a_signal_is_not_told_as_a_failed_launch() -> None:
     assert stated(Job("1", reason="JobLaunchFailure", exit_code="0:11")) == ""
     assert stated(Job("1", reason="JobLaunchFailure", exit_code="0:0")) == "JobLaunchFailure"
     assert stated(Job("1", reason="JobLaunchFailure")) == "JobLaunchFailure"
+    assert stated(Job("1", reason="JobLaunchFailure", exit_code=exit_code(4021))) == "JobLaunchFailure"
 
 
 def test_why_it_waited_is_no_reason_for_its_end() -> None:
