@@ -4,7 +4,14 @@ from recovery.models.actions import Action, ActuatorState, Exclusion, Milestone
 from recovery.models.ledger import Intake, LedgerCheckpoint, LedgerContent, LedgerEntry, LedgerLink
 from recovery.models.policies import Policy, PolicyVersion, Promotion, Scope
 from recovery.models.proposals import Brake, Case, Consideration, Decision, Incident, Proposal, Veto
-from recovery.models.signals import Anomaly, Blindness, ProgressSample, RankProgress
+from recovery.models.signals import (
+    Anomaly,
+    Blindness,
+    ProgressFeed,
+    ProgressReading,
+    ProgressSample,
+    RankProgress,
+)
 
 __all__ = [
     "Action",
@@ -25,6 +32,8 @@ __all__ = [
     "Milestone",
     "Policy",
     "PolicyVersion",
+    "ProgressFeed",
+    "ProgressReading",
     "ProgressSample",
     "Promotion",
     "Proposal",

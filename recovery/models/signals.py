@@ -7,15 +7,16 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from recovery.words import AnomalyKind, Via
-from verdicts.models import Attempt, Verdict
+from verdicts.models import Attempt, Cluster, Verdict
 from verdicts.models.checks import closed
 
 
 class RankProgress(models.Model):
     """The last sign of progress of one rank of an attempt; `rank` is empty where the sign is the whole job's.
 
-    `at` is when it happened by the sender's clock, `observed_at` when we learned of it. `moved_at` is when `step` last
-    rose, as observed. Unknown is null: it is not zero.
+    `at` is when it happened by the sender's clock, `observed_at` when we learned of it. `moved_at` is when its step or
+    collective last changed, as observed. `paces` are its `step_seconds` of late, each behind when we learned of it
+    (seconds since 1970). Unknown is null: it is not zero.
     """
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="progress")
@@ -33,6 +34,7 @@ class RankProgress(models.Model):
     at = models.DateTimeField(null=True, blank=True)
     observed_at = models.DateTimeField()
     moved_at = models.DateTimeField(null=True, blank=True)
+    paces = models.JSONField(default=list)
 
     class Meta:
         ordering = ["attempt", "rank"]
@@ -62,6 +64,51 @@ class ProgressSample(models.Model):
 
     def __str__(self) -> str:
         return f"{self.attempt_id} {self.least_step}–{self.most_step}"
+
+
+class ProgressFeed(models.Model):
+    """A configured way by which Inquest itself looks how far attempts are, and whether it answers."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="progress_feeds")
+    name = models.CharField(max_length=100)
+    via = models.CharField(max_length=16)
+    looked_at = models.DateTimeField(null=True, blank=True)
+    answered_at = models.DateTimeField(null=True, blank=True)
+    failures = models.PositiveIntegerField(default=0, help_text="Looks in a row that it did not answer.")
+    error = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["cluster__name", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "name"], name="feed_once"),
+            closed("feed", "via", Via),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ProgressReading(models.Model):
+    """How far a feed was read for an attempt. `wrote_at` is the newest line or sample that was seen, whatever it said.
+
+    Nothing is known of the attempt by this feed after `read_until`: a clock of silence stands still there.
+    """
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="progress_readings")
+    feed = models.ForeignKey(ProgressFeed, on_delete=models.CASCADE, related_name="readings")
+    tried_at = models.DateTimeField()
+    read_until = models.DateTimeField(null=True, blank=True)
+    lines = models.PositiveBigIntegerField(default=0)
+    signs = models.PositiveBigIntegerField(default=0)
+    wrote_at = models.DateTimeField(null=True, blank=True)
+    said = models.TextField(blank=True, help_text="What went wrong with the last look.")
+
+    class Meta:
+        ordering = ["attempt", "feed"]
+        constraints = [models.UniqueConstraint(fields=["attempt", "feed"], name="reading_once")]
+
+    def __str__(self) -> str:
+        return f"{self.feed_id} for {self.attempt_id}"
 
 
 class Anomaly(models.Model):
