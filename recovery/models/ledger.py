@@ -91,7 +91,7 @@ class LedgerCheckpoint(models.Model):
     number = models.PositiveBigIntegerField(help_text="The last entry that it covers.")
     hash = models.CharField(max_length=64)
     made_at = models.DateTimeField(db_default=Now(), editable=False)
-    key_id = models.CharField(max_length=64, help_text="SHA-256 of the public key.")
+    public_key = models.CharField(max_length=64, help_text="The Ed25519 key that it is checked with, as hex.")
     signature = models.CharField(max_length=128)
 
     class Meta:
