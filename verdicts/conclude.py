@@ -31,6 +31,9 @@ from verdicts.waking import wake, wake_again
 
 log = logging.getLogger(__name__)
 
+#: How long late evidence may gather before the attempt is attributed again by itself.
+LATE_EVIDENCE_DELAY = timedelta(seconds=3)
+
 
 @cache
 def current_ruleset() -> Ruleset:

@@ -21,9 +21,10 @@ from rules.attempt import CollectorReport
 from rules.observation import Observation
 from rules.terminal import scheduler_state
 from rules.words import ReportStatus, Source, State
-from verdicts import limits, record, sources
+from verdicts import limits, sources
 from verdicts.choices import CollectionReason, Mode, RequestState
 from verdicts.clusters import current_clusters
+from verdicts.collected import store_collected
 from verdicts.collectors.ask import Ask, Budget, SourceError, Unreachable
 from verdicts.collectors.config import ClusterSettings
 from verdicts.collectors.sink import Sink
@@ -74,7 +75,7 @@ def ended(attempt: Attempt, cluster: ClusterSettings) -> None:
         told = set(attempt.reports.values_list("collector", flat=True))
         for source in cluster.source:
             if source.name not in told and applies(source, attempt.scheduler):
-                record.store_collected(attempt, [], _not_asked(source, "not asked: the attempt succeeded"))
+                store_collected(attempt, [], _not_asked(source, "not asked: the attempt succeeded"))
         if not attempt.requests.exists():
             ask_attribution(attempt, Mode.SLOW)
         return
@@ -215,7 +216,7 @@ def _store(
 ) -> None:
     """Store what one source gave, end its row, and the round if it was the last. Raises LeaseLost."""
     attempt = _locked_attempt(lease.row.collection_id)
-    record.store_collected(attempt, observations, report)
+    store_collected(attempt, observations, report)
     lease.release(
         RequestState.DONE,
         status=report.status.value,
@@ -286,7 +287,7 @@ def _tell_unanswered(attempt: Attempt, collection: Collection) -> None:
         report = CollectorReport(
             source=Source(task.source), status=ReportStatus.ERROR, reason=why, collector=task.name, read=task.read
         )
-        record.store_collected(attempt, [], report)
+        store_collected(attempt, [], report)
         CollectionTask.objects.filter(pk=task.pk).update(
             state=RequestState.FAILED.value,
             status=ReportStatus.ERROR.value,

@@ -1,52 +1,43 @@
-"""The writers of evidence and reviews; those of verdicts are in `conclude.py`.
+"""The writers of evidence that is sent, and of reviews; that of what is collected is in `collected.py`.
 
 Every change of an attempt's evidence takes the attempt's row lock and raises its generation, so that
 an attribution can tell whether it saw everything.
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import msgspec
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Count, Sum
-from django.db.models.functions import Length, Now
+from django.db.models.functions import Now
 
-from rules.attempt import MAX_COUNT, MAX_TEXT, InputError, checked
 from rules.attempt import Attempt as GivenAttempt
 from rules.attempt import CollectorReport as GivenReport
+from rules.attempt import InputError, checked
 from rules.case import join_reports
-from rules.observation import MAX_BODY
 from rules.observation import Observation as GivenObservation
-from rules.words import Domain, ReportStatus, Source
-from verdicts import limits, permissions
+from rules.words import Domain
+from verdicts import observation_rows, permissions
 from verdicts.choices import Label, Mode
-from verdicts.conclude import request_attribution
-from verdicts.log_order import place_of, window_of
+from verdicts.conclude import LATE_EVIDENCE_DELAY, request_attribution
 from verdicts.models import (
     Attempt,
     Batch,
     Cluster,
     CollectorReport,
-    Observation,
     Review,
     Verdict,
 )
 from verdicts.named_rows import cluster_named, nodes_named, workload_named
-from verdicts.redaction import clean_fields, clean_text, current_redactor
-from verdicts.storable import moment, storable, storable_text
+from verdicts.redaction import clean_text, current_redactor
+from verdicts.report_rows import report_body, timeless
+from verdicts.storable import moment, storable_struct, storable_text
 
-#: How long late evidence may gather before the attempt is attributed again by itself.
-LATE_EVIDENCE_DELAY = timedelta(seconds=3)
 SHORT = 255
-
-T = TypeVar("T")
 
 
 class BatchConflict(ValueError):
@@ -118,8 +109,7 @@ def add_observations(attempt_id: UUID, given: Sequence[GivenObservation], *, key
     with what was done the first time; without a key its content is its key. Beyond the limit of a
     source the rest is refused and counted. Raises BatchConflict, Attempt.DoesNotExist.
     """
-    window = window_of(Attempt.objects.values_list("body", flat=True).get(pk=attempt_id))
-    rows = {row.digest: row for row in (_observation_row(attempt_id, item, window) for item in given)}
+    rows = observation_rows.rows_of(Attempt.objects.values_list("body", flat=True).get(pk=attempt_id), given)
     content = hashlib.sha256("".join(sorted(rows)).encode()).hexdigest()
     key = clean_text(storable_text(key)) or content
     if len(key) > SHORT:  # an escape is longer than what it stands for
@@ -140,8 +130,8 @@ def add_observations(attempt_id: UUID, given: Sequence[GivenObservation], *, key
             )
         held = set(attempt.observations.filter(digest__in=list(rows)).values_list("digest", flat=True))
         new = [row for digest, row in rows.items() if digest not in held]
-        fitting, refused = _that_fit(attempt, new)
-        Observation.objects.bulk_create(fitting, batch_size=2000)
+        fitting, refused = observation_rows.that_fit(attempt, new)
+        observation_rows.insert(attempt.pk, fitting)
         batch = Batch.objects.create(
             attempt=attempt,
             key=key,
@@ -175,18 +165,18 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
     when they come later they replace what it said earlier. Raises InputError.
     """
     told: dict[tuple[str, str], list[GivenReport]] = {}
-    for index, report in enumerate(map(_stored_form, given)):
+    for index, report in enumerate(map(storable_struct, given)):
         if len(report.collector) > SHORT:
             raise InputError(f"reports[{index}].collector: longer than {SHORT} characters")
         told.setdefault((report.source.value, report.collector), []).append(report)
     bodies = {
-        place: _report_body(reports[0] if len(reports) == 1 else join_reports(reports[0].source, reports))
+        place: report_body(reports[0] if len(reports) == 1 else join_reports(reports[0].source, reports))
         for place, reports in told.items()
     }
     with transaction.atomic():
         attempt = _locked(pk=attempt_id)
         known = {(row.source, row.collector): row.body for row in attempt.reports.all()}
-        changed = {place: body for place, body in bodies.items() if _timeless(known.get(place)) != _timeless(body)}
+        changed = {place: body for place, body in bodies.items() if timeless(known.get(place)) != timeless(body)}
         for (source, collector), body in changed.items():
             CollectorReport.objects.update_or_create(
                 attempt=attempt,
@@ -197,64 +187,6 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
         if changed:
             _evidence_changed(attempt)
     return len(changed)
-
-
-def store_collected(attempt: Attempt, given: Sequence[GivenObservation], report: GivenReport) -> None:
-    """Store what one collector obtained of its source, in place of what it had obtained before.
-
-    The caller holds the attempt's lock. A later round that obtained less takes nothing away: the source could not be
-    asked, broke off sooner, or keeps nothing for so long. Then the earlier report stands.
-    """
-    report = _stored_form(report)
-    before = attempt.reports.filter(source=report.source.value, collector=report.collector).first()
-    if before is not None and _is_less(report, before):
-        return
-    shown = window_of(attempt.body)
-    rows = {row.digest: row for row in (_observation_row(attempt.pk, item, shown) for item in given)}
-    mine = attempt.observations.filter(source=report.source.value, collector=report.collector)
-    held = set(mine.values_list("digest", flat=True)) if before is not None else set()
-    gone, new = held - set(rows), [row for digest, row in rows.items() if digest not in held]
-    if gone:
-        mine.filter(digest__in=gone).delete()
-    fitting, refused = _that_fit(attempt, new) if new else ([], Counter[str]())
-    Observation.objects.bulk_create(fitting, batch_size=2000, ignore_conflicts=True)
-    # Counted for each collector by itself: when it is read again, what was refused before is not counted twice.
-    mine_cut = f"{report.source.value} {report.collector}"
-    cut_before = attempt.cut.pop(mine_cut, 0)
-    if refused:
-        attempt.cut[mine_cut] = refused[report.source.value]
-    body = _report_body(report)
-    said = {"status": body["status"], "body": body, "received_at": Now()}
-    if before is None:
-        CollectorReport.objects.create(attempt=attempt, source=report.source.value, collector=report.collector, **said)
-    else:
-        CollectorReport.objects.filter(pk=before.pk).update(**said)
-    if attempt.cut.get(mine_cut, 0) != cut_before:
-        attempt.save(update_fields=["cut"])
-    if fitting or gone or before is None or _timeless(before.body) != _timeless(body):
-        _evidence_changed(attempt)
-
-
-def _is_less(report: GivenReport, before: CollectorReport) -> bool:
-    """Whether a later round of a collector obtained less of its source than the one before."""
-    if before.status not in (ReportStatus.OK, ReportStatus.PARTIAL):
-        return report.status is ReportStatus.ERROR and before.status == ReportStatus.EMPTY
-    if report.status is ReportStatus.PARTIAL:
-        return report.read < int(before.body.get("read", 0))
-    return report.status is not ReportStatus.OK
-
-
-def _report_body(report: GivenReport) -> dict[str, Any]:
-    """A report as it is stored: it must be read back as what it was given as, and thousands of reasons are long."""
-    reason = clean_text(report.reason)
-    counts = {
-        field: min(getattr(report, field), MAX_COUNT) for field in ("read", "kept", "delivered", "bytes", "redacted")
-    }
-    cut = reason if len(reason) <= MAX_TEXT else reason[: MAX_TEXT - 1] + "…"
-    body: dict[str, Any] = msgspec.to_builtins(
-        msgspec.structs.replace(report, reason=cut, files=[*map(clean_text, report.files)], **counts)
-    )
-    return body
 
 
 @transaction.atomic
@@ -296,7 +228,7 @@ def record_review(
 def fit(given: GivenAttempt) -> GivenAttempt:
     """The attempt with storable texts, checked for what the columns can hold. Raises InputError."""
     try:
-        given = checked(_stored_form(given), redactor=current_redactor())
+        given = checked(storable_struct(given), redactor=current_redactor())
     except InputError as error:
         raise InputError(str(error).removeprefix("attempt: ")) from error
     for field in ("cluster", "workload", "account"):
@@ -308,15 +240,6 @@ def fit(given: GivenAttempt) -> GivenAttempt:
     if given.restart_count > 2**31 - 1:
         raise InputError("restart_count: larger than any scheduler counts")
     return given
-
-
-def _stored_form(given: T) -> T:
-    """The same with storable texts, checked again: an escape is longer than what it stands for. Raises InputError."""
-    try:
-        return msgspec.convert(storable(msgspec.to_builtins(given)), type(given))
-    except msgspec.ValidationError as error:
-        message, _, field = str(error).partition(" - at `$")
-        raise InputError(f"{field.strip('.`')}: {message} (with its control characters spelled out)") from error
 
 
 def _columns(given: GivenAttempt, cluster: Cluster) -> dict[str, Any]:
@@ -356,74 +279,6 @@ def _lookup(key: dict[str, Any]) -> dict[str, Any]:
 
 def _locked(**lookup: Any) -> Attempt:
     return Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(**lookup)
-
-
-def _timeless(report: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A report without the time it took: another run of the same collector says the same."""
-    return report and {field: value for field, value in report.items() if field != "seconds"}
-
-
-def _observation_row(attempt_id: UUID, given: GivenObservation, window: tuple[int | None, str]) -> Observation:
-    """The row of an observation; its digest is taken after escaping, so that a repeat finds it."""
-    near, zone = window
-    # An escape is longer than what it stands for; a name made of control characters is cut, not refused.
-    given = msgspec.structs.replace(
-        given,
-        body=clean_text(storable_text(given.body))[:MAX_BODY],
-        ref=clean_text(storable_text(given.ref))[:1024],
-        node=storable_text(given.node)[:SHORT],
-        collector=storable_text(given.collector)[:SHORT],
-        timestamp=storable_text(given.timestamp)[:64] if given.timestamp else None,
-        observed_timestamp=storable_text(given.observed_timestamp)[:64] if given.observed_timestamp else None,
-        attributes=clean_fields(storable(given.attributes)),
-    )
-    place = place_of(ref=given.ref, timestamp=given.timestamp, text=given.body, near=near, zone=zone)
-    return Observation(
-        attempt_id=attempt_id,
-        digest=given.digest(),
-        source=given.source.value,
-        collector=given.collector,
-        node=given.node,
-        rank=given.rank,
-        ref=given.ref,
-        timestamp=given.timestamp,
-        observed_timestamp=given.observed_timestamp,
-        body=given.body,
-        attributes=given.attributes,
-        count=given.count,
-        file=place.file,
-        line=place.line,
-        clock=place.clock,
-        micros=place.micros,
-    )
-
-
-def _that_fit(attempt: Attempt, rows: list[Observation]) -> tuple[list[Observation], Counter[str]]:
-    """Those for which their source has room, and how many of each source have none.
-
-    The limits are per source: a flood in one source must not crowd out the witness in another.
-    """
-    sources = sorted({row.source for row in rows})
-    room = {source: [limits.max_observations(), limits.max_observation_characters()] for source in sources}
-    held = (
-        attempt.observations.filter(source__in=sources)
-        .order_by()
-        .values_list("source")
-        .annotate(number=Count("id"), size=Sum(Length("body")))
-    )
-    for source, number, size in held:
-        room[source][0] -= number
-        room[source][1] -= size
-    fitting, refused = [], Counter[str]()
-    for row in rows:
-        left = room[row.source]
-        if left[0] < 1 or left[1] < len(row.body):
-            refused[Source(row.source).value] += 1
-            continue
-        left[0] -= 1
-        left[1] -= len(row.body)
-        fitting.append(row)
-    return fitting, refused
 
 
 def _evidence_changed(attempt: Attempt) -> None:

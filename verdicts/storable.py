@@ -2,13 +2,20 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
+
+from rules.attempt import InputError
 from rules.stamp import offset_micros, parse_stamp
 
 # PostgreSQL refuses NUL in text; a lone surrogate has no UTF-8. Logs have both after a crash.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+#: In JSON these are the only ways to write either: bytes have no lone surrogates.
+_UNSTORABLE_JSON = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+T = TypeVar("T")
 
 
 def storable_text(text: str) -> str:
@@ -27,6 +34,21 @@ def storable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [storable(item) for item in value]
     return value
+
+
+def storable_json(raw: bytes) -> Any:
+    """What a JSON text says, made storable; most say nothing that has to be."""
+    value = msgspec.json.decode(raw)
+    return value if _UNSTORABLE_JSON.search(raw) is None else storable(value)
+
+
+def storable_struct(given: T) -> T:
+    """The same with storable texts, checked again: an escape is longer than what it stands for. Raises InputError."""
+    try:
+        return msgspec.convert(storable(msgspec.to_builtins(given)), type(given))
+    except msgspec.ValidationError as error:
+        message, _, field = str(error).partition(" - at `$")
+        raise InputError(f"{field.strip('.`')}: {message} (with its control characters spelled out)") from error
 
 
 def moment(text: str | None, utc_offset: str = "") -> datetime | None:

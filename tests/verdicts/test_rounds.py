@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from rules.words import Source
 from tests.verdicts.builders import an_attempt
-from verdicts import clusters, conclude, discover, gather, record, rounds, sources
+from verdicts import clusters, conclude, discover, gather, rounds, sources
 from verdicts.choices import CollectionReason, Mode, RequestState
 from verdicts.collectors.ask import Ask, Unreachable
 from verdicts.collectors.config import Clusters, ClusterSettings
@@ -233,14 +233,14 @@ def test_a_round_that_cannot_be_closed_does_not_keep_the_others_open(
     for job in ("1", "2", "3"):
         assert discover.store(settings, [an_attempt(job)]) == []
     Collection.objects.update(deadline=Now(), started_at=Now())
-    stored = record.store_collected
+    stored = gather.store_collected
 
     def fails_for_one(attempt: Attempt, *args: Any) -> None:
         if attempt.job_id == "2":
             raise ZeroDivisionError("x")
         stored(attempt, *args)
 
-    monkeypatch.setattr(record, "store_collected", fails_for_one)
+    monkeypatch.setattr(gather, "store_collected", fails_for_one)
     gather.sweep()
     still = Collection.objects.filter(round=1, finished_at__isnull=True)
     assert [one.attempt.job_id for one in still] == ["2"]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import TypeVar
 
 import httpx2
@@ -142,6 +143,12 @@ def clock(server: Server, path: str, budget: Budget) -> datetime | None:
         return None
 
 
+@lru_cache(maxsize=1024)
+def _address(where: str) -> httpx2.URL:
+    """An address, taken apart once: page after page is asked of the same. Raises httpx2.InvalidURL."""
+    return httpx2.URL(where)
+
+
 class _Request:
     """One request, the tries of it and its answer's pieces."""
 
@@ -185,10 +192,10 @@ class _Request:
             self._budget.left()
             now = time.monotonic()
             try:
+                address = _address(self.where)
                 request = client.build_request(
                     self._method,
-                    self.where,
-                    params=self._params,
+                    httpx2.URL(address, params=self._params) if self._params else address,
                     json=self._json,
                     data=self._form,
                     headers=self._sent,

@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import httpcore2
@@ -134,15 +134,21 @@ def _context(ca_file: str, cert_file: str, key_file: str) -> ssl.SSLContext:
     return context
 
 
+@lru_cache(maxsize=1024)
+def _origin(url: str) -> str:
+    """The server in an address."""
+    parts = httpx2.URL(url)
+    return f"{parts.scheme}://{parts.netloc.decode()}"
+
+
 _clients: dict[tuple[str, ...], httpx2.Client] = {}
 _making = threading.Lock()
 
 
 def client(url: str, *, ca_file: str, cert_file: str, key_file: str, unix_socket: str = "") -> httpx2.Client:
     """The process's pool of connections to one server. Raises OSError where a certificate's file cannot be used."""
-    parts = httpx2.URL(url)
     # A process that was forked off has connections of its own.
-    key = (f"{parts.scheme}://{parts.netloc.decode()}", str(os.getpid()), ca_file, cert_file, key_file, unix_socket)
+    key = (_origin(url), str(os.getpid()), ca_file, cert_file, key_file, unix_socket)
     with _making:
         if key not in _clients:
             # Nobody's session goes on in the next request.
