@@ -39,13 +39,32 @@ class Case:
         return join_reports(source, [r for r in self.reports if r.source == source])
 
     def applies(self, source: Source) -> bool:
-        """Whether a source can exist for this attempt: a Slurm job has no pods, a pod no slurmctld."""
-        other = {"slurm": Source.KUBERNETES, "kubernetes": Source.SCHEDULER}.get(self.attempt.scheduler)
-        return source != other
+        """Whether a source can exist for this attempt: a Slurm job has no pods, a pod no slurmctld.
+
+        Of an attempt that does not say its scheduler: where one of the two records was given, the other cannot be.
+        """
+        records = {"slurm": Source.SCHEDULER, "kubernetes": Source.KUBERNETES}
+        if source not in records.values():
+            return True
+        own = records.get(self.attempt.scheduler)
+        given = {source for source in records.values() if self.report(source).status is not ReportStatus.NOT_CONFIGURED}
+        return source == own if own else source in given or not given
+
+    def seen(self, source: Source) -> bool:
+        """Whether its rules had their chance: it was read to its end, or it answered and had nothing to tell.
+
+        Of the records that every attempt leaves nothing is no answer: a job without one line of a log is not seen.
+        """
+        status = self.report(source).status
+        return status is ReportStatus.OK or (status is ReportStatus.EMPTY and source not in ALWAYS)
 
     def covered(self, source: Source) -> bool:
         """Whether a source was read to its end and had something."""
         return self.report(source).status is ReportStatus.OK
+
+
+#: What every attempt leaves something in.
+ALWAYS = frozenset({Source.APPLOG, Source.SYSLOG, Source.SCHEDULER, Source.KUBERNETES})
 
 
 def _bounded(reason: str) -> str:

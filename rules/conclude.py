@@ -32,7 +32,7 @@ from rules.verdict import (
     plain_text,
 )
 from rules.weigh import Graph, Weighed, weigh
-from rules.words import STRENGTHS, Domain, Role, Source, State, Strength
+from rules.words import STRENGTHS, Domain, ReportStatus, Role, Source, State, Strength
 
 MAX_UNRECOGNISED = 50
 NEAR_END_LINES = 200
@@ -79,7 +79,7 @@ def conclude(case: Case) -> Verdict:
         demoted=listed["demoted"],
         interesting=listed["interesting"],
         unrecognised=unrecognised,
-        coverage=[case.report(source) for source in Source],
+        coverage=[case.report(source) for source in Source if _concerns(case, source)],
         blind_spots=blind,
         discriminating_tests=explain.discriminating_tests(
             by_status["cause"], by_status["candidate"], by_status["interesting"]
@@ -94,6 +94,11 @@ def conclude(case: Case) -> Verdict:
         mode=case.mode,
     )
     return explain.with_headline(verdict)
+
+
+def _concerns(case: Case, source: Source) -> bool:
+    """Whether a source is part of an attempt's coverage: it can exist, or something was said of it."""
+    return case.applies(source) or case.report(source).status is not ReportStatus.NOT_CONFIGURED
 
 
 def _sort_out(case: Case) -> tuple[list[Event], list[tuple[Event, str]]]:
@@ -303,7 +308,7 @@ def _blind_spots(case: Case, tops: list[Entry]) -> list[BlindSpot]:
     """Per source that was not read in full: how many rules it silences and which findings they could explain."""
     out = []
     for source in Source:
-        if case.covered(source) or not case.applies(source):
+        if case.seen(source) or not case.applies(source):
             continue
         rules = case.ruleset.blamable[source]
         if not rules:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from rules.case import ALWAYS
 from rules.words import ReportStatus
 from verdicts import wording
 from verdicts.choices import FindingStatus
@@ -24,9 +25,6 @@ PARTS = (
 
 #: More lines than this are not put on one page; the filters lead to the rest.
 MOST_LINES = 400
-
-#: Only these reports say that a source was seen whole.
-SEEN_WHOLE = (ReportStatus.OK, ReportStatus.EMPTY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +187,16 @@ def evidence_lines(body: Body, *, node: str = "", rank: int | None = None) -> Li
     return Lines(shown=shown, matching=matching, total=len(every), nodes=nodes, ranks=ranks)
 
 
+def seen_whole(report: Body) -> bool:
+    """Whether a report says that its source was seen whole, as the engine takes it (`Case.seen`)."""
+    status = report.get("status")
+    return bool(status == ReportStatus.OK or (status == ReportStatus.EMPTY and report.get("source") not in ALWAYS))
+
+
 def coverage(reports: Iterable[Body] | None) -> Coverage:
     """The collector reports counted: how many sources were seen, and which were not."""
     cells = list(reports or ())
-    unseen = [str(cell["source"]) for cell in cells if cell.get("status") not in SEEN_WHOLE]
+    unseen = [str(cell["source"]) for cell in cells if not seen_whole(cell)]
     missing = [wording.SOURCES_IN_TEXT.get(source, source) for source in unseen]
     absent = {str(cell.get("reason") or "") for cell in cells if cell.get("status") == ReportStatus.NOT_CONFIGURED}
     return Coverage(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rules.explain import LOST_SYMPTOMS
 from rules.words import Domain, ReportStatus, Role, State
 from verdicts import wording
-from verdicts.presentation import SEEN_WHOLE, Body
+from verdicts.presentation import Body, seen_whole
 
 #: Symptoms that are named; the sections below have all.
 MOST_NAMED = 3
@@ -185,7 +185,7 @@ def _gaps(body: Body) -> list[Gap]:
     blind = {spot["source"]: spot for spot in body.get("blind_spots") or ()}
     said = []
     for cell in body.get("coverage") or ():
-        if cell.get("status") in SEEN_WHOLE:
+        if seen_whole(cell):
             continue
         spot = blind.get(cell["source"]) or {}
         said.append(

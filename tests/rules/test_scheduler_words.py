@@ -1,7 +1,8 @@
 """What the scheduler's record alone can say, and what it cannot: who ended a job, which node was lost, why not."""
 
+from rules.attempt import CollectorReport
 from rules.verdict import Verdict
-from rules.words import Domain, State
+from rules.words import Domain, ReportStatus, Source, State
 from tests.rules.builders import an_attempt, reports, seen, verdict_on
 
 
@@ -40,3 +41,18 @@ def test_an_output_file_that_cannot_be_written_is_told_from_the_record_alone() -
     verdict = ended("FAILED", record, exit_code="0:53", reason="JobLaunchFailure")
     assert [cause.rule for cause in verdict.causes] == ["slurm.output-unopenable"]
     assert [one.rule for one in verdict.demoted] == ["slurm.job-launch-failure"]
+
+
+def test_coverage_counts_only_what_such_an_attempt_can_have() -> None:
+    slurm = ended("FAILED", "2026-11-03T02:30:00Z JobId=1234 JobState=FAILED ExitCode=1:0")
+    assert Source.KUBERNETES not in {report.source for report in slurm.coverage}
+    unsaid = verdict_on(seen("kubernetes", "x"), attempt=an_attempt(scheduler=""), of=reports("kubernetes"))
+    assert Source.SCHEDULER not in {report.source for report in unsaid.coverage}
+
+
+def test_what_answered_and_had_nothing_is_no_blind_spot_but_an_empty_log_of_the_job_is() -> None:
+    silent = [CollectorReport(source=s, status=ReportStatus.EMPTY) for s in (Source.GPU_EVENTS, Source.APPLOG)]
+    verdict = verdict_on([], of=[*reports("syslog", "scheduler"), *silent])
+    blind = {spot.source for spot in verdict.blind_spots}
+    assert Source.APPLOG in blind
+    assert Source.GPU_EVENTS not in blind

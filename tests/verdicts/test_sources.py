@@ -17,9 +17,10 @@ from verdicts import clusters, gather, measure, record, source_check, source_fin
 from verdicts.collectors.ask import Ask, Budget, SourceError
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.sink import Sink
+from verdicts.collectors.slurm import SlurmDiscovery
 from verdicts.collectors.source import Probe, SourceSettings
 from verdicts.collectors.static import StaticDiscovery
-from verdicts.models import CollectionTask, Discovery, SourceState
+from verdicts.models import Cluster, CollectionTask, Discovery, SourceState
 from verdicts.source_check import Checked, judge
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -300,3 +301,47 @@ def test_a_look_for_attempts_that_fails_is_told_of(
     assert "no &lt;b&gt;way&lt;/b&gt;" in page
     monkeypatch.setattr(source_find, "current_clusters", lambda: Clusters(cluster=[alpha]))
     assert source_find.failing() == [], "one that is no longer in the file fails nobody"
+
+
+def test_how_late_data_is_is_told_only_where_the_store_knows_it() -> None:
+    seldom = looked(Source.APPLOG, newest=NOW - timedelta(hours=9))
+    assert (seldom.age_seconds, seldom.late_seconds) == (9 * 3600, None)
+    measured = looked(newest=NOW - timedelta(seconds=9), arrived=NOW - timedelta(seconds=9))
+    assert (measured.age_seconds, measured.late_seconds) == (9, 0)
+
+
+def test_a_pattern_that_never_matched_is_a_finding_once_jobs_have_ended(alpha: ClusterSettings) -> None:
+    nothing = Probe(nothing="no file below /logs matches *.out", notes=("no file below /logs matches *.out",))
+    settings = Probed(name="loki-a", source=Source.APPLOG)
+    cluster = ClusterSettings(name="alpha", source=[settings])  # type: ignore[list-item]
+    assert judge(cluster, settings, nothing, [], load_ruleset(), NOW).health == "sees", "nobody has run yet"
+    found = judge(cluster, settings, nothing, [], load_ruleset(), NOW, without=3)
+    assert (found.health, found.summary) == (
+        "blind",
+        "no file below /logs matches *.out for the last 3 attempts that ended",
+    )
+    attempt, _ = record.record_attempt(an_attempt("4712", end=timezone.now().isoformat()))
+    assert source_check._without("alpha", "loki-a") >= 1, "a source that was never asked: by the attempts that ended"
+    gather.ask(attempt.pk)
+    gather.work()
+    assert source_check._without("alpha", "loki-a") == 0, "it gave something for the latest"
+
+
+def test_what_a_cluster_cannot_have_is_not_missing() -> None:
+    slurm = ClusterSettings(name="alpha", discovery=[SlurmDiscovery(name="slurm")])
+    assert Source.KUBERNETES not in source_check.unconfigured(slurm)
+    assert Source.SCHEDULER in source_check.unconfigured(slurm)
+
+
+def test_a_dry_check_writes_nothing(alpha: ClusterSettings) -> None:
+    tried = ClusterSettings(name="never-heard-of", source=alpha.source)
+    found = source_check.check(of=Clusters(cluster=[tried]), store=False)
+    assert [one.health for one in found] == ["sees", "sees"]
+    assert not SourceState.objects.exists()
+    assert not Cluster.objects.filter(name="never-heard-of").exists()
+
+
+def test_a_source_that_went_out_of_the_file_is_told_of(alpha: ClusterSettings) -> None:
+    source_check.check()
+    SourceState.objects.filter(name="loki-a").update(name="old-loki", answered_at=timezone.now())
+    assert [row.name for row in source_check.no_longer()] == ["old-loki"]

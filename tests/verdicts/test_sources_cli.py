@@ -15,6 +15,7 @@ from verdicts import clusters, record, source_check, sources
 from verdicts.collectors.ask import Budget, SourceError
 from verdicts.collectors.files import Files
 from verdicts.collectors.source import Probe
+from verdicts.models import SourceState
 from verdicts.sources_cli import sources as command
 
 pytestmark = pytest.mark.django_db
@@ -178,6 +179,29 @@ def test_a_database_that_is_down_is_an_exit_status_of_3_without_a_traceback(
     assert ended.exit_code == 3
     assert "the database cannot be used: connection to server" in ended.stderr
     assert "Traceback" not in ended.output
+
+
+def test_a_dry_run_leaves_the_sites_state_alone(run: Run) -> None:
+    ended = run("check", "--dry-run", "--json")
+    assert ended.exit_code == 0
+    assert "nothing is stored" in ended.stderr
+    assert len(json.loads(ended.stdout)) == 2
+    assert not SourceState.objects.exists()
+
+
+def test_a_file_that_the_site_does_not_run_with_is_only_tried(run: Run, tmp_path: Path) -> None:
+    run("check")
+    assert SourceState.objects.count() == 2, "no site is known to run: this is taken for its file"
+    source_check.check_in_turn()
+    trial = tmp_path / "trial.toml"
+    trial.write_text(FILE.format(folder=tmp_path).replace("kernel", "kernel-new"))
+    ended = run("check", "--file", str(trial))
+    assert "kernel-new" in ended.stdout
+    assert f"{trial} is only tried: the site runs with {tmp_path / 'clusters.toml'}" in ended.stderr
+    SourceState.objects.update(check_body={"site_file": "/etc/inquest/clusters.toml"})
+    assert "only tried: the site runs with /etc/inquest/clusters.toml" in run("check").stderr
+    assert set(SourceState.objects.values_list("name", flat=True)) == {"kernel", "train"}
+    assert SourceState.objects.first().check_body == {"site_file": "/etc/inquest/clusters.toml"}
 
 
 def test_the_list_shows_what_is_configured_and_what_is_not(run: Run) -> None:

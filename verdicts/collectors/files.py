@@ -58,7 +58,7 @@ class Files(SourceSettings, tag="files", frozen=True, kw_only=True, forbid_unkno
             found = self._found(guard, out, values, ask.nodes)
             families = self._families(found, ask.begin.timestamp(), out)
             if not found:
-                out.note(f"no file below {self.root} matches {', '.join(self.paths)}")
+                out.note(self._nothing())
             elif without := self._without(found, ask.nodes):
                 out.partial(f"no file of {some(without)}")
             wanted = {one.identity for family in families for one in family}
@@ -133,7 +133,7 @@ class Files(SourceSettings, tag="files", frozen=True, kw_only=True, forbid_unkno
                 except OSError as error:
                     said.partial(f"{shown(newest.name)}: {hint(error)}")
         if not found:
-            said.note(f"no file below {self.root} matches")
+            said.note(self._nothing())
         by_job = any("{job_id}" in path for path in self.paths)
         return Probe(
             newest=datetime.fromtimestamp(newest.mtime, UTC) if newest and newest.mtime else None,
@@ -141,7 +141,11 @@ class Files(SourceSettings, tag="files", frozen=True, kw_only=True, forbid_unkno
             nodes=frozenset(one.node for one in found if one.node),
             jobs=frozenset(one.job for one in found if one.job) if by_job else None,
             notes=tuple(said.said),
+            nothing="" if found else self._nothing(),
         )
+
+    def _nothing(self) -> str:
+        return f"no file below {self.root} matches {', '.join(self.paths)}"
 
 
 class _Notes:

@@ -144,6 +144,16 @@ class Slurm:
                 raise refused
             told = "answer" if self._given_up is not None else f"give {what}"
             self.note(f"slurmrestd did not {told} ({refused}); asked Slurm's commands instead")
+            try:
+                return by_commands(self.budget)
+            except BudgetSpent:
+                raise
+            except SourceError as error:
+                # The way that is configured comes first: what it said is what has to be mended.
+                away = isinstance(refused, Unreachable) and isinstance(error, Unreachable)
+                raise (Unreachable if away else SourceError)(
+                    f"slurmrestd: {refused}; Slurm's commands: {error}"
+                ) from error
         return by_commands(self.budget)
 
 

@@ -20,7 +20,8 @@ class Probe:
     """What a look at a source found, for `inquest sources check`.
 
     `newest` is the newest record's own time and `arrived` when the store says it had it, where it says so;
-    `server_time` the other side's clock. `nodes` are names that its labels join to, `jobs` likewise.
+    `server_time` the other side's clock. `nodes` are names that its labels join to, `jobs` likewise. `nothing` says
+    what was looked for where nothing is there that could ever be read: "no file below /logs matches *.out".
     """
 
     version: str = ""
@@ -30,6 +31,7 @@ class Probe:
     nodes: frozenset[str] = frozenset()
     jobs: frozenset[str] | None = None
     notes: tuple[str, ...] = ()
+    nothing: str = ""
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):

@@ -317,6 +317,16 @@ def test_a_token_that_is_refused_falls_back_and_is_told(httpserver: HTTPServer, 
     assert all("HTTP 401" in said for said in found.notes) and found.notes
 
 
+def test_where_neither_way_answers_both_are_told_slurmrestd_first(httpserver: HTTPServer, tmp_path: Path) -> None:
+    httpserver.expect_request("/openapi/v3").respond_with_data("Authentication failure", status=401)
+    away = dict.fromkeys(("squeue", "sacct"), "Protocol authentication error")
+    slurm = FakeSlurm(tmp_path, accounting=[], controller=[], away=away)
+    with pytest.raises(
+        SourceError, match=r"slurmrestd: .*HTTP 401.*; Slurm's commands: .*Protocol authentication error"
+    ):
+        a_look(the_server(httpserver), slurm.commands)
+
+
 def test_a_slurmrestd_that_hangs_leaves_the_commands_their_time(httpserver: HTTPServer, tmp_path: Path) -> None:
     over = threading.Event()
 
