@@ -12,7 +12,9 @@ from typing import Annotated, Any, get_args
 
 import msgspec
 
+from rules.words import Source
 from verdicts.collectors.kinds import DiscoveryKind, SourceKind
+from verdicts.collectors.progress_settings import LogFeed, ProgressKind
 from verdicts.collectors.source import DiscoverySettings, SourceSettings
 
 
@@ -21,7 +23,7 @@ def _tags(union: Any) -> list[str]:
     return sorted(str(kind.__struct_config__.tag) for kind in get_args(union) or (union,))
 
 
-SOURCE_KINDS, DISCOVERY_KINDS = _tags(SourceKind), _tags(DiscoveryKind)
+SOURCE_KINDS, DISCOVERY_KINDS, PROGRESS_KINDS = _tags(SourceKind), _tags(DiscoveryKind), _tags(ProgressKind)
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=7 * 86_400)]
 
@@ -48,6 +50,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     successes: bool = False
     discovery: list[DiscoveryKind] = []
     source: list[SourceKind] = []
+    progress: list[ProgressKind] = []
 
     def named(self, name: str) -> SourceKind | None:
         """The source of that name."""
@@ -94,6 +97,10 @@ def _problems(clusters: Clusters) -> Iterator[str]:
         place = f"cluster {cluster.name!r}"
         yield from (f"{place}: {said}" for said in _twice("source", [s.name for s in cluster.source]))
         yield from (f"{place}: {said}" for said in _twice("discovery", [d.name for d in cluster.discovery]))
+        yield from (f"{place}: {said}" for said in _twice("progress", [p.name for p in cluster.progress]))
+        for feed in cluster.progress:
+            if isinstance(feed, LogFeed) and getattr(cluster.named(feed.source), "source", None) is not Source.APPLOG:
+                yield f"{place}: progress {feed.name!r}: source: {feed.source!r} is no source of applog of this cluster"
         for source in cluster.source:
             if source.source not in source.gives:
                 words = ", ".join(sorted(source.gives))
@@ -103,7 +110,8 @@ def _problems(clusters: Clusters) -> Iterator[str]:
                     f"{place}: source {source.name!r}: seconds: {source.seconds:g} is longer than the cluster's"
                     f" deadline of {cluster.deadline:g}"
                 )
-        parts: list[SourceSettings | DiscoverySettings] = [*cluster.source, *cluster.discovery]
+        parts: list[SourceSettings | DiscoverySettings | ProgressKind]
+        parts = [*cluster.source, *cluster.discovery, *cluster.progress]
         for part in parts:
             try:
                 part.check()
@@ -142,6 +150,6 @@ def _place(message: str, plain: dict[str, Any]) -> str:
             names.append(value["name"])
     where = f" (in {' / '.join(names)})" if names else ""
     if keys.endswith(".kind") or "missing required field `kind`" in said:
-        kinds = DISCOVERY_KINDS if ".discovery[" in keys else SOURCE_KINDS
+        kinds = DISCOVERY_KINDS if ".discovery[" in keys else PROGRESS_KINDS if ".progress[" in keys else SOURCE_KINDS
         said += f"; a kind is one of {', '.join(kinds)}"
     return f"{keys or 'the file'}{where}: {said}"
