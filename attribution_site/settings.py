@@ -204,6 +204,13 @@ CELERY_BEAT_SCHEDULE = {
 # Which clusters there are and where their evidence is, see docs/collectors.md. Empty: nothing is collected.
 INQUEST_CLUSTERS_FILE = env.str("INQUEST_CLUSTERS_FILE", default="")
 
+# --- Recovery -----------------------------------------------------------------------------------
+
+# Which schedulers may be acted on, see docs/recovery.md. Only the dispatcher's process needs it; empty: nothing acts.
+INQUEST_RECOVERY_FILE = env.str("INQUEST_RECOVERY_FILE", default="")
+# The kill switch: while this file is there, nothing is sent to a scheduler but what gives back.
+INQUEST_RECOVERY_STOP_FILE = env.str("INQUEST_RECOVERY_STOP_FILE", default="") or str(DATA_DIR / "recovery.stop")
+
 # --- The engine ---------------------------------------------------------------------------------
 
 INQUEST_RULES_DIR = env.str("INQUEST_RULES_DIR", default="")

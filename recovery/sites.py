@@ -1,0 +1,136 @@
+"""The file that says which schedulers may be acted on, and how: INQUEST_RECOVERY_FILE.
+
+TOML, read once when the dispatcher's process starts. No other process needs it or the credentials that it names:
+pages and workers know of a way to a scheduler only what the dispatcher wrote into `ActuatorState`.
+"""
+
+import logging
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import msgspec
+from django.conf import settings
+from django.db.models.functions import Now
+
+from recovery.actuators.base import Actuator, Unseen
+from recovery.actuators.kinds import ActuatorKind
+from recovery.models import ActuatorState
+from verdicts.clusters import cluster_row
+from verdicts.redaction import clean_text
+from verdicts.storable import storable_text
+
+log = logging.getLogger(__name__)
+
+KINDS = sorted(str(kind.__struct_config__.tag) for kind in get_args(ActuatorKind))
+
+
+class SiteError(ValueError):
+    """The file cannot be used; the message names the file and the key."""
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One cluster, by the name that it has in the clusters file, and the way to its scheduler."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    actuator: ActuatorKind
+
+
+class Sites(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    cluster: list[Site] = []
+
+    def named(self, name: str) -> Site | None:
+        """The cluster of that name."""
+        return next((site for site in self.cluster if site.name == name), None)
+
+
+def read_sites(path: Path) -> Sites:
+    """Read and check the file. Raises SiteError naming the file and the key."""
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SiteError(f"{path}: cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SiteError(f"{path}: {error}") from error
+    try:
+        sites = msgspec.convert(plain, Sites)
+    except msgspec.ValidationError as error:
+        raise SiteError(f"{path}: {_place(str(error), plain)}") from error
+    for problem in _problems(sites):
+        raise SiteError(f"{path}: {problem}")
+    return sites
+
+
+def _problems(sites: Sites) -> Iterator[str]:
+    """What the types cannot see, each with its key."""
+    names = [site.name for site in sites.cluster]
+    yield from (f"cluster: the name {name!r} is there twice" for name in sorted(set(names)) if names.count(name) > 1)
+    for site in sites.cluster:
+        try:
+            site.actuator.check()
+        except ValueError as error:
+            yield f"cluster {site.name!r}: actuator: {error}"
+
+
+def _place(message: str, plain: dict[str, Any]) -> str:
+    """msgspec's message with its path as the file's keys, and the name of the cluster that it is in."""
+    said, _, path = message.partition(" - at `$")
+    keys = path.rstrip("`").lstrip(".")
+    names, value = [], plain
+    for key in keys.replace("[", ".[").split("."):
+        try:
+            value = value[int(key[1:-1])] if key.startswith("[") else value[key]  # type: ignore[index]
+        except (KeyError, IndexError, TypeError, ValueError):
+            break
+        if isinstance(value, dict) and isinstance(value.get("name"), str):
+            names.append(value["name"])
+    where = f" (in {names[-1]})" if names else ""
+    if keys.endswith(".kind") or "missing required field `kind`" in said:
+        said += f"; a kind is one of {', '.join(KINDS)}"
+    return f"{keys or 'the file'}{where}: {said}"
+
+
+@cache
+def current_sites() -> Sites:
+    """What this process may act on: a changed file takes effect when it is restarted. Raises SiteError."""
+    path = settings.INQUEST_RECOVERY_FILE
+    return read_sites(Path(path)) if path else Sites()
+
+
+@cache
+def actuator(cluster: str) -> Actuator | None:
+    """The way to a cluster's scheduler; None where this site names none."""
+    site = current_sites().named(cluster)
+    return site.actuator.actuator() if site is not None else None
+
+
+def tell() -> int:
+    """Look at every scheduler and write down what is to be known of the way to it; says how many were reached."""
+    reached = 0
+    for site in current_sites().cluster:
+        way = actuator(site.name)
+        assert way is not None
+        try:
+            said, reachable = way.probe(), True
+        except Unseen as error:
+            said, reachable = str(error), False
+            log.warning("the scheduler of %s cannot be looked at: %s", site.name, clean_text(said))
+        reached += reachable
+        ActuatorState.objects.update_or_create(
+            cluster=cluster_row(site.name),
+            defaults={
+                "kind": site.actuator.kind,
+                "seen_at": Now(),
+                "reachable": reachable,
+                "said": storable_text(clean_text(said))[:2000],
+                "can": sorted(action.value for action in way.can),
+            },
+        )
+    names = [site.name for site in current_sites().cluster]
+    # What the file names no more cannot be acted on any more.
+    ActuatorState.objects.exclude(cluster__name__in=names).delete()
+    return reached
