@@ -42,7 +42,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     partitions: list[Pattern] = []
     domains: list[Domain] = []
     symptoms: list[Pattern] = []
-    strengths: list[Strength] = [Strength.STRONG]
+    strengths: list[Strength] = msgspec.field(default_factory=lambda: [Strength.STRONG])
     opt_in: bool = False
 
 
