@@ -2,4 +2,6 @@
 
 from django.urls import URLPattern, URLResolver
 
+app_name = "recovery"
+
 urlpatterns: list[URLPattern | URLResolver] = []
