@@ -6,7 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.core.paginator import Paginator
+from django.template.loader import render_to_string
+from django.test import Client, RequestFactory
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
@@ -318,3 +320,13 @@ def test_the_pages_cost_the_same_whatever_is_stored(
                 with django_assert_num_queries(queries):
                     client.get(address)
         off_the_bus(str(number))
+
+
+def test_a_list_of_several_pages_says_where_it_goes_on() -> None:
+    page = Paginator(range(2500), 1).page(1001)
+    request = RequestFactory().get("/rules/", {"page": "1001", "q": "a&b"})
+    html = render_to_string("rules/_pager.html", {"page": page, "part": True}, request=request)
+    assert 'href="?page=1000&amp;q=a%26b"' in html
+    assert 'href="?page=1002&amp;q=a%26b"' in html
+    assert "Page 1,001 of 2,500" in html
+    assert 'hx-target="#results"' in html

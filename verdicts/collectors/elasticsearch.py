@@ -9,10 +9,11 @@ import msgspec
 from rules.words import Source
 from verdicts.collectors.ask import Ask, Budget, SourceError
 from verdicts.collectors.elasticsearch_pages import Line, Pages, nanos_of, search
-from verdicts.collectors.http import Refused, Server, clock, get_json
-from verdicts.collectors.labels import Nodes, check_template, job_value, lucene_regex, rank_of
+from verdicts.collectors.http import Refused, get_json
+from verdicts.collectors.labels import Nodes, job_value, lucene_regex, rank_of
+from verdicts.collectors.log_store import FieldStore, Look
 from verdicts.collectors.sink import Sink
-from verdicts.collectors.source import Probe, SourceSettings
+from verdicts.collectors.source import Probe
 from verdicts.collectors.stores import HOUR, look_for, moment, nanoseconds, parse_time
 
 #: A regular expression of an index is no longer than 1,000 characters where nobody allows more.
@@ -27,12 +28,17 @@ class _Version(msgspec.Struct, frozen=True):
     number: str = ""
     distribution: str = ""
 
+    @property
+    def shown(self) -> str:
+        """As it is shown: "opensearch 2.4.0", or the number alone."""
+        return " ".join(filter(None, (self.distribution, self.number)))
+
 
 class _Root(msgspec.Struct):
     version: _Version = _Version()
 
 
-class Elasticsearch(SourceSettings, frozen=True, kw_only=True, tag="elasticsearch"):
+class Elasticsearch(FieldStore, frozen=True, kw_only=True, tag="elasticsearch"):
     """An Elasticsearch or an OpenSearch.
 
     `index` is an index, a data stream or a pattern, or several with commas. `selector` is a query in Lucene's syntax
@@ -41,29 +47,18 @@ class Elasticsearch(SourceSettings, frozen=True, kw_only=True, tag="elasticsearc
     are keywords: of a text field its `.keyword`. `page` is how many entries are asked for at once.
     """
 
-    server: Server
     index: Annotated[str, msgspec.Meta(min_length=1, pattern=r"^[^\s/?#\\]+$")]
-    selector: str = ""
     time_field: str = "@timestamp"
     message_field: str = "message"
     ingested_field: str = "event.ingested"
-    node_field: str = ""
-    job_field: str = ""
-    job_value: str = "{job_id}"
-    namespace_field: str = ""
-    rank_field: str = ""
-    pod_field: str = ""
     page: Annotated[int, msgspec.Meta(ge=10, le=10_000)] = 5_000
 
     def check(self) -> None:
         """What the types cannot. Raises ValueError naming the key."""
-        self.server.check()
+        super().check()
         for key in ("time_field", "message_field"):
             if not getattr(self, key):
                 raise ValueError(f"{key}: it cannot be empty")
-        check_template("job_value", self.job_value)
-        if not (self.job_field or self.node_field or self.selector.strip()):
-            raise ValueError("selector: without it, job_field and node_field nothing says which lines are meant")
 
     def collect(self, ask: Ask, out: Sink) -> None:
         """Read the attempt's entries, the end of its window first. Raises SourceError."""
@@ -99,14 +94,9 @@ class Elasticsearch(SourceSettings, frozen=True, kw_only=True, tag="elasticsearc
 
     def probe(self, nodes: Sequence[str], budget: Budget) -> Probe:
         """Its version, its newest entry of the last hour, and which nodes it knows. Raises SourceError."""
-        notes: list[str] = []
-        version = ""
-        try:
-            root = get_json(self.server, "/", budget, _Root).version
-            version = " ".join(filter(None, (root.distribution, root.number)))
-        except Refused as error:
-            notes.append(f"its version is not told: {error}")
-        server_time = clock(self.server, "/", budget)
+        look = Look(self, nodes, budget)
+        version = look.version(lambda: get_json(self.server, "/", budget, _Root).version.shown)
+        server_time = look.clock("/")
         now = nanoseconds(server_time or datetime.now(UTC))
         body = {
             "query": self._within(now - HOUR, now + HOUR),
@@ -115,26 +105,21 @@ class Elasticsearch(SourceSettings, frozen=True, kw_only=True, tag="elasticsearc
             "_source": [_stored(self.ingested_field)] if self.ingested_field else False,
         }
         hits = search(self.server, self.index, body, budget).hits.hits
-        newest = moment(nanos_of(hits[0].sort[0])) if hits and hits[0].sort else None
-        if newest is None:
-            notes.append(f"no entry within the last hour in {self.index} for {self._asked()}")
-        if not self.node_field:
-            notes.append("node_field is not set: its lines are joined to nodes only by what they say themselves")
-        found: dict[str, list[str] | None] = {}
-        for name in (self.node_field, self.job_field):
+
+        def counted(name: str) -> list[str] | None:
             try:
-                found[name] = self.values(name, now - HOUR, now + HOUR, budget) if name else None
+                return self.values(name, now - HOUR, now + HOUR, budget)
             except Refused as error:
-                notes.append(f"{name} cannot be counted (a text field? then name its .keyword): {error}")
-        jobs = found.get(self.job_field)
-        return Probe(
+                look.note(f"{name} cannot be counted (a text field? then name its .keyword): {error}")
+                return None
+
+        return look.found(
+            counted,
             version=version,
-            newest=newest,
-            arrived=_arrived(hits[0].source, self.ingested_field) if hits else None,
             server_time=server_time,
-            nodes=Nodes(nodes).all_known(found.get(self.node_field) or ()),
-            jobs=None if jobs is None else frozenset(jobs),
-            notes=tuple(notes),
+            newest=moment(nanos_of(hits[0].sort[0])) if hits and hits[0].sort else None,
+            arrived=_arrived(hits[0].source, self.ingested_field) if hits else None,
+            asked=f"in {self.index} for {self._asked()}",
         )
 
     def values(self, name: str, begin: int, end: int, budget: Budget) -> list[str]:

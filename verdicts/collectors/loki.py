@@ -6,17 +6,18 @@ Which lines those are is the label contract: `job_label` has the attempt's job, 
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from rules.words import Source
 from verdicts.collectors.ask import Ask, Budget, SourceError
-from verdicts.collectors.http import Refused, Server, clock, get_json
-from verdicts.collectors.labels import Nodes, check_template, go_regex, job_value, quoted, rank_of
+from verdicts.collectors.http import get_json
+from verdicts.collectors.labels import Nodes, go_regex, job_value, quoted, rank_of
+from verdicts.collectors.log_store import LogStore, Look
 from verdicts.collectors.loki_pages import MAX_PAGE, Answer, Entry, Pages, Row, Stream
 from verdicts.collectors.sink import Sink
-from verdicts.collectors.source import Probe, SourceSettings
+from verdicts.collectors.source import Probe
 from verdicts.collectors.stores import HOUR, SECOND, Key, look_for, moment, nanoseconds
 
 #: A query that is longer goes into the body: what stands between us and Loki may not take so long a line.
@@ -39,7 +40,7 @@ class _Build(msgspec.Struct):
     version: str = ""
 
 
-class Loki(SourceSettings, frozen=True, kw_only=True, tag="loki"):
+class Loki(LogStore, frozen=True, kw_only=True, tag="loki"):
     """A Loki.
 
     `selector` has the label matchers that all its streams share, without braces; `filter` what stands behind it.
@@ -48,21 +49,20 @@ class Loki(SourceSettings, frozen=True, kw_only=True, tag="loki"):
     metadata and no labels of streams. `page` is how many entries are asked for at once.
     """
 
-    server: Server
-    selector: str = ""
     filter: str = ""
     node_label: str = ""
     job_label: str = ""
-    job_value: str = "{job_id}"
     namespace_label: str = ""
     rank_label: str = ""
     pod_label: str = ""
     metadata: tuple[str, ...] = ()
     page: Annotated[int, msgspec.Meta(ge=10, le=MAX_PAGE)] = 5_000
 
+    joined_by: ClassVar[tuple[str, str]] = ("node_label", "job_label")
+
     def check(self) -> None:
         """What the types cannot. Raises ValueError naming the key."""
-        self.server.check()
+        super().check()
         for key in ("node_label", "job_label", "namespace_label", "rank_label", "pod_label"):
             if (label := getattr(self, key)) and not _LABEL.fullmatch(label):
                 raise ValueError(f"{key}: {label!r} is no name of a label")
@@ -73,10 +73,11 @@ class Loki(SourceSettings, frozen=True, kw_only=True, tag="loki"):
         labels = {self.node_label, self.job_label, self.namespace_label, self.rank_label, self.pod_label}
         if unknown := set(self.metadata) - labels:
             raise ValueError(f"metadata: {min(unknown)!r} is none of the labels that are given here")
-        check_template("job_value", self.job_value)
-        asked = {self.job_label or self.node_label} - {"", *self.metadata}
-        if not asked and not self.selector.strip():
-            raise ValueError("selector: without it, job_label and node_label nothing says which lines are meant")
+
+    def _selecting(self) -> tuple[str, ...]:
+        # Structured metadata selects no stream.
+        asked = self.job_label or self.node_label
+        return () if asked in self.metadata else (asked,)
 
     def collect(self, ask: Ask, out: Sink) -> None:
         """Read the attempt's lines, the end of its window first. Raises SourceError."""
@@ -96,30 +97,19 @@ class Loki(SourceSettings, frozen=True, kw_only=True, tag="loki"):
 
     def probe(self, nodes: Sequence[str], budget: Budget) -> Probe:
         """Its version, its newest line of the last hour, and which nodes its labels know. Raises SourceError."""
-        notes: list[str] = []
-        version = ""
-        try:
-            version = get_json(self.server, "/loki/api/v1/status/buildinfo", budget, _Build).version
-        except Refused as error:
-            notes.append(f"its version is not told: {error}")
-        server_time = clock(self.server, "/loki/api/v1/labels", budget)
+        look = Look(self, nodes, budget)
+        version = look.version(lambda: get_json(self.server, "/loki/api/v1/status/buildinfo", budget, _Build).version)
+        server_time = look.clock("/loki/api/v1/labels")
         now = nanoseconds(server_time or datetime.now(UTC))
         query = self._query([], broad=True)
         answer = self._ask(query, now - HOUR, now + SECOND, 1, "backward", budget)
         times = [int(entry.time) for stream in answer.data.result for entry in stream.values]
-        if not times:
-            notes.append(f"no line within the last hour for {query}")
-        if not self.node_label:
-            notes.append("node_label is not set: its lines are joined to nodes only by what they say themselves")
-        known = Nodes(nodes).all_known(self.values(self.node_label, now - HOUR, now, budget))
-        jobs = self.values(self.job_label, now - HOUR, now, budget) if self.job_label else None
-        return Probe(
+        return look.found(
+            lambda label: self.values(label, now - HOUR, now, budget),
             version=version,
-            newest=moment(max(times)) if times else None,
             server_time=server_time,
-            nodes=known,
-            jobs=None if jobs is None else frozenset(jobs),
-            notes=tuple(notes),
+            newest=moment(max(times)) if times else None,
+            asked=f"for {query}",
         )
 
     def values(self, label: str, begin: int, end: int, budget: Budget) -> list[str]:

@@ -15,11 +15,12 @@ import msgspec
 
 from rules.words import Source
 from verdicts.collectors.ask import Ask, Budget, BudgetSpent, SourceError, Unreachable
-from verdicts.collectors.http import CutOff, Overloaded, Refused, Server, clock, get_json, stream
-from verdicts.collectors.labels import Nodes, check_template, go_regex, job_value, quoted, rank_of
+from verdicts.collectors.http import CutOff, Overloaded, Refused, get_json, stream
+from verdicts.collectors.labels import Nodes, go_regex, job_value, quoted, rank_of
+from verdicts.collectors.log_store import FieldStore, Look
 from verdicts.collectors.mend import decode
 from verdicts.collectors.sink import Sink
-from verdicts.collectors.source import Probe, SourceSettings
+from verdicts.collectors.source import Probe
 from verdicts.collectors.stores import (
     HOUR,
     SECOND,
@@ -64,7 +65,7 @@ class _Values(msgspec.Struct):
     values: list[_Value] | None = None
 
 
-class VictoriaLogs(SourceSettings, frozen=True, kw_only=True, tag="victorialogs"):
+class VictoriaLogs(FieldStore, frozen=True, kw_only=True, tag="victorialogs"):
     """A VictoriaLogs, single or a cluster's `vlselect`.
 
     `selector` is LogsQL that all its entries match, best with a stream filter such as {cluster="alpha"}. Entries are
@@ -73,27 +74,16 @@ class VictoriaLogs(SourceSettings, frozen=True, kw_only=True, tag="victorialogs"
     by the headers AccountID and ProjectID.
     """
 
-    server: Server
-    selector: str = ""
     message_field: str = "_msg"
-    node_field: str = ""
-    job_field: str = ""
-    job_value: str = "{job_id}"
-    namespace_field: str = ""
-    rank_field: str = ""
-    pod_field: str = ""
     page: Annotated[int, msgspec.Meta(ge=100, le=500_000)] = 50_000
 
     def check(self) -> None:
         """What the types cannot. Raises ValueError naming the key."""
-        self.server.check()
+        super().check()
         if not self.message_field:
             raise ValueError("message_field: it has the lines and cannot be empty")
         if "#" in self.selector:
             raise ValueError("selector: a comment (#) would hide what is asked for after it")
-        check_template("job_value", self.job_value)
-        if not (self.job_field or self.node_field or self.selector.strip()):
-            raise ValueError("selector: without it, job_field and node_field nothing says which lines are meant")
 
     def collect(self, ask: Ask, out: Sink) -> None:
         """Read the attempt's entries, the last ones first. Raises SourceError."""
@@ -109,34 +99,27 @@ class VictoriaLogs(SourceSettings, frozen=True, kw_only=True, tag="victorialogs"
 
     def probe(self, nodes: Sequence[str], budget: Budget) -> Probe:
         """Its version, its newest entry of the last hour, and which nodes it knows. Raises SourceError."""
-        notes: list[str] = []
-        version = ""
-        try:
-            with stream(self.server, "/metrics", budget) as pieces:
-                found = _VERSION.search(b"".join(pieces))
-            version = found[1].decode("utf-8", "replace") if found else ""
-        except Refused as error:
-            notes.append(f"its version is not told: {error}")
-        server_time = clock(self.server, "/health", budget)
+        look = Look(self, nodes, budget)
+        version = look.version(lambda: self._version(budget))
+        server_time = look.clock("/health")
         now = nanoseconds(server_time or datetime.now(UTC))
         query = self._query([])
         form = {"query": f"{self.within(query, now - HOUR, now + SECOND)} | fields _time", "limit": "1"}
         with stream(self.server, "/select/logsql/query", budget, form=form) as pieces:
             lines = _DECODER.decode_lines(b"".join(pieces))
         times = [parse_time(line.get("_time", "")) for line in lines]
-        if not times:
-            notes.append(f"no entry within the last hour for {query}")
-        if not self.node_field:
-            notes.append("node_field is not set: its lines are joined to nodes only by what they say themselves")
-        jobs = self.values(self.job_field, now - HOUR, now, budget) if self.job_field else None
-        return Probe(
+        return look.found(
+            lambda name: self.values(name, now - HOUR, now, budget),
             version=version,
-            newest=moment(max(times)) if times else None,
             server_time=server_time,
-            nodes=Nodes(nodes).all_known(self.values(self.node_field, now - HOUR, now, budget)),
-            jobs=None if jobs is None else frozenset(jobs),
-            notes=tuple(notes),
+            newest=moment(max(times)) if times else None,
+            asked=f"for {query}",
         )
+
+    def _version(self, budget: Budget) -> str:
+        with stream(self.server, "/metrics", budget) as pieces:
+            found = _VERSION.search(b"".join(pieces))
+        return found[1].decode("utf-8", "replace") if found else ""
 
     def values(self, name: str, begin: int, end: int, budget: Budget) -> list[str]:
         """The values that a field has in a window. Raises SourceError."""

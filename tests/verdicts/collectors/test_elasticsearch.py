@@ -572,5 +572,5 @@ def test_a_probe_says_what_a_text_field_cannot() -> None:
     with Text() as store:
         found = a_store(store.url).probe(["gpu-01"], Budget.of(seconds=5, megabytes=8))
     assert (found.newest, found.nodes) == (None, frozenset())
-    assert found.notes[0] == "no entry within the last hour in logs-* for host.name"
+    assert found.notes[0] == "no line within the last hour in logs-* for host.name"
     assert found.notes[1].startswith("host.name cannot be counted (a text field? then name its .keyword): ")

@@ -450,5 +450,5 @@ def test_a_probe_of_an_idle_store_says_so() -> None:
     assert (found.newest, found.version, found.nodes) == (None, "", frozenset())
     assert [note.partition(":")[0] for note in found.notes] == [
         "its version is not told",
-        "no entry within the last hour for *",
+        "no line within the last hour for *",
     ]
