@@ -10,7 +10,7 @@ import logging
 import time
 from datetime import timedelta
 from functools import cache
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, transaction
@@ -24,7 +24,7 @@ from rules.verdict import canonical_json
 from verdicts import limits
 from verdicts.choices import Mode, RequestState
 from verdicts.evidence import load_evidence
-from verdicts.lease import Kept, Lease, LeaseLost, give_up, take, take_next
+from verdicts.lease import Kept, Lease, LeaseLost, Turns, give_up, take
 from verdicts.models import Attempt, AttributionRequest, Verdict
 from verdicts.verdict_rows import write_verdict
 from verdicts.waking import wake, wake_again
@@ -66,32 +66,53 @@ def ask(
     by: User | None = None,
     delay: timedelta = timedelta(),
 ) -> AttributionRequest:
-    """The same for who holds the attempt's lock; times in the answer may be the database's to fill in."""
-    request = AttributionRequest.objects.open().filter(attempt=attempt, mode=mode.value).first()
+    """The same for who holds the attempt's lock."""
+    request = _made(attempt, mode, by=by, delay=delay)
     if request is None:
-        due = Now() + delay
-        request = AttributionRequest.objects.create(
-            attempt=attempt,
-            cluster_id=attempt.cluster_id,
-            mode=mode.value,
-            requested_by=by,
-            due_at=due,
-            turn_at=due if by else due + _crowd(attempt),
-            sent_at=None if delay else Now(),
-        )
-    elif not delay:
-        AttributionRequest.objects.filter(pk=request.pk, due_at__gt=Now()).update(due_at=Now())
+        standing = AttributionRequest.objects.open().filter(attempt=attempt, mode=mode.value)
+        if not delay:
+            standing.filter(due_at__gt=Now()).update(due_at=Now())
+        # One that was given up just now, for which nobody takes the attempt's lock, does not stand any more.
+        request = standing.first() or _made(attempt, mode, by=by, delay=delay) or standing.get()
     if not delay:
         transaction.on_commit(lambda: wake([request.pk]))
     return request
 
 
-def _crowd(attempt: Attempt) -> timedelta:
-    """How long an attempt lets others go first: a little for each that its workload has in the queue already."""
-    if attempt.workload_id is None:
-        return timedelta()
-    open_ones = AttributionRequest.objects.open().filter(attempt__workload=attempt.workload_id).order_by()
-    return limits.CROWD_STEP * open_ones[: limits.MAX_CROWD].count()
+def _made(attempt: Attempt, mode: Mode, *, by: User | None, delay: timedelta) -> AttributionRequest | None:
+    """A new request, None where one of that mode is open; in one statement, for every attempt passes here.
+
+    An attempt lets others go first: a little for each that its workload has in the queue already.
+    """
+    made = AttributionRequest.objects.raw(
+        """
+        INSERT INTO verdicts_attributionrequest (id, attempt_id, cluster_id, mode, requested_by_id, state, due_at,
+            turn_at, sent_at, lease_owner, fence, tries, error)
+        SELECT %(id)s, %(attempt)s, %(cluster)s, %(mode)s, %(by)s, 'pending', due_at, due_at + %(step)s * crowd.size,
+            CASE WHEN %(soon)s THEN due_at END, '', 0, 0, ''
+        FROM (SELECT statement_timestamp() + %(delay)s AS due_at) AS time,
+            (SELECT count(*) AS size FROM (
+                SELECT FROM verdicts_attributionrequest AS request
+                JOIN verdicts_attempt AS attempt ON attempt.id = request.attempt_id
+                WHERE attempt.workload_id = %(workload)s AND request.state IN ('pending', 'running')
+                LIMIT %(most)s) AS open_ones) AS crowd
+        ON CONFLICT DO NOTHING RETURNING *
+        """,
+        {
+            "id": uuid4(),
+            "attempt": attempt.pk,
+            "cluster": attempt.cluster_id,
+            "mode": mode.value,
+            "by": by.pk if by else None,
+            "soon": not delay,
+            "delay": delay,
+            # Nobody goes before a person who asks.
+            "workload": None if by else attempt.workload_id,
+            "step": limits.CROWD_STEP,
+            "most": limits.MAX_CROWD,
+        },
+    )
+    return next(iter(made), None)
 
 
 def sweep() -> int:
@@ -105,8 +126,8 @@ def sweep() -> int:
 
 def work() -> int:
     """Work off requests, each in its turn, until none is left or it is time to let the worker look for other tasks."""
-    end, done = time.monotonic() + limits.WORK_SECONDS, 0
-    while time.monotonic() < end and (lease := take_next(AttributionRequest)) is not None:
+    end, done, turns = time.monotonic() + limits.WORK_SECONDS, 0, Turns(AttributionRequest)
+    while time.monotonic() < end and (lease := turns.take()) is not None:
         done += 1
         try:
             _answer(lease)

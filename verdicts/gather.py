@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -22,7 +23,7 @@ from rules.observation import Observation
 from rules.terminal import scheduler_state
 from rules.words import ReportStatus, Source, State
 from verdicts import limits, sources
-from verdicts.choices import CollectionReason, Mode, RequestState
+from verdicts.choices import OPEN_STATES, CollectionReason, Mode, RequestState
 from verdicts.clusters import current_clusters
 from verdicts.collected import store_collected
 from verdicts.collectors.ask import Ask, Budget, SourceError, Unreachable
@@ -32,7 +33,7 @@ from verdicts.collectors.source import SourceSettings
 from verdicts.conclude import ask as ask_attribution
 from verdicts.conclude import current_ruleset
 from verdicts.evidence import given_attempt
-from verdicts.lease import Kept, Lease, LeaseLost, give_up, take_next
+from verdicts.lease import Kept, Lease, LeaseLost, Turns, give_up
 from verdicts.models import Attempt, AttributionRequest, Collection, CollectionTask
 from verdicts.redaction import current_redactor
 from verdicts.rounds import applies, begin, pause, since_end, window
@@ -85,8 +86,8 @@ def ended(attempt: Attempt, cluster: ClusterSettings) -> None:
 
 def work() -> int:
     """Work off sources, each in its turn, until none is left or it is time to let the worker look for other tasks."""
-    end, done = time.monotonic() + limits.WORK_SECONDS, 0
-    while time.monotonic() < end and (lease := take_next(CollectionTask)) is not None:
+    end, done, turns = time.monotonic() + limits.WORK_SECONDS, 0, Turns(CollectionTask)
+    while time.monotonic() < end and (lease := turns.take()) is not None:
         done += 1
         try:
             _collect(lease)
@@ -144,12 +145,12 @@ def _collect(lease: Lease[CollectionTask]) -> None:
             reason="it is no longer in the clusters file",
             collector=task.name,
         )
-        _store(lease, [], report, again=False)
+        _store(lease, collection, [], report, again=False)
         return
     deadline = _start(collection, cluster)
     left = (deadline - timezone.now()).total_seconds()
     if (why := sources.left_alone(cluster.name, source)) or left <= 0:
-        _store(lease, [], _not_asked(source, why or "not asked: the round's time was up"), again=True)
+        _store(lease, collection, [], _not_asked(source, why or "not asked: the round's time was up"), again=True)
         return
     sink = Sink(source.name, source.source, current_ruleset(), current_redactor())
     budget = Budget.of(seconds=min(source.seconds, max(round(left * SHARE, 1), 0.1)), megabytes=source.megabytes)
@@ -169,7 +170,7 @@ def _collect(lease: Lease[CollectionTask]) -> None:
     sources.noted(cluster.name, source, report, unreachable=unreachable)
     report = sources.judged(cluster.name, source, report)
     early = attempt.ended_at is not None and since_end(attempt) < timedelta(seconds=source.lag)
-    _store(lease, observations, report, again=unreachable or early)
+    _store(lease, collection, observations, report, again=unreachable or early)
 
 
 def _start(collection: Collection, cluster: ClusterSettings) -> datetime:
@@ -177,14 +178,13 @@ def _start(collection: Collection, cluster: ClusterSettings) -> datetime:
     if collection.deadline is not None:
         return collection.deadline
     now = timezone.now()
-    Collection.objects.filter(pk=collection.pk, started_at__isnull=True).update(
-        started_at=now,
-        fast_at=now + timedelta(seconds=cluster.fast_after),
-        deadline=now + timedelta(seconds=cluster.deadline),
-    )
-    deadline = Collection.objects.values_list("deadline", flat=True).get(pk=collection.pk)
-    assert deadline is not None
-    return deadline
+    deadline = now + timedelta(seconds=cluster.deadline)
+    not_begun = Collection.objects.filter(pk=collection.pk, started_at__isnull=True)
+    if not_begun.update(started_at=now, fast_at=now + timedelta(seconds=cluster.fast_after), deadline=deadline):
+        return deadline
+    begun = Collection.objects.values_list("deadline", flat=True).get(pk=collection.pk)
+    assert begun is not None
+    return begun
 
 
 def _asked(attempt: Attempt, cluster: ClusterSettings, source: SourceSettings, budget: Budget) -> Ask:
@@ -212,10 +212,16 @@ def _not_asked(source: SourceSettings, why: str) -> CollectorReport:
 
 @transaction.atomic
 def _store(
-    lease: Lease[CollectionTask], observations: Sequence[Observation], report: CollectorReport, *, again: bool
+    lease: Lease[CollectionTask],
+    collection: Collection,
+    observations: Sequence[Observation],
+    report: CollectorReport,
+    *,
+    again: bool,
 ) -> None:
     """Store what one source gave, end its row, and the round if it was the last. Raises LeaseLost."""
-    attempt = _locked_attempt(lease.row.collection_id)
+    attempt = _locked_attempt(collection.pk)
+    attempt.cluster = collection.attempt.cluster  # it never has another one
     store_collected(attempt, observations, report)
     lease.release(
         RequestState.DONE,
@@ -228,28 +234,61 @@ def _store(
         error="",
         **({"again": True} if again else {}),
     )
-    if not CollectionTask.objects.open().filter(collection=lease.row.collection_id).exists():
-        _end(attempt, lease.row.collection_id)
+    tasks = _tasks(collection.pk)
+    if not any(task.state in OPEN_STATES for task in tasks):
+        _end(attempt, collection.pk, tasks)
+
+
+class _Task(NamedTuple):
+    """How a source of a round is."""
+
+    name: str
+    state: str
+    status: str
+    again: bool
+
+
+def _tasks(collection_id: UUID) -> list[_Task]:
+    rows = CollectionTask.objects.filter(collection=collection_id).order_by()
+    return [_Task(*row) for row in rows.values_list("name", "state", "status", "again")]
 
 
 def _locked_attempt(collection_id: UUID) -> Attempt:
-    return Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(collections__pk=collection_id)
+    """The attempt of a round, locked until the transaction ends. Raises Attempt.DoesNotExist."""
+    found = Attempt.objects.raw(
+        """
+        SELECT * FROM verdicts_attempt
+        WHERE id = (SELECT attempt_id FROM verdicts_collection WHERE id = %s) FOR UPDATE
+        """,
+        [collection_id],
+    )
+    attempt = next(iter(found), None)
+    if attempt is None:
+        raise Attempt.DoesNotExist
+    return attempt
 
 
-def _end(attempt: Attempt, collection_id: UUID) -> None:
+def _end(attempt: Attempt, collection_id: UUID, tasks: Sequence[_Task]) -> None:
     """End a round: ask for the verdict, and for another round where something was late or could not be had."""
-    collection = Collection.objects.get(pk=collection_id)
-    if collection.finished_at is not None:
+    finished = Collection.objects.raw(
+        """
+        UPDATE verdicts_collection SET finished_at = statement_timestamp()
+        WHERE id = %s AND finished_at IS NULL RETURNING *
+        """,
+        [collection_id],
+    )
+    collection = next(iter(finished), None)
+    if collection is None:
         return
-    _tell_unanswered(attempt, collection)
-    Collection.objects.filter(pk=collection_id).update(finished_at=Now())
+    names = {task.name for task in tasks if task.again}
+    if any(task.state in OPEN_STATES or (task.state == RequestState.FAILED and not task.status) for task in tasks):
+        names |= _tell_unanswered(attempt, collection)
     # A first verdict that nobody has begun is not needed any more.
     if collection.fast_asked_at is not None:
         AttributionRequest.objects.filter(
             attempt=attempt, mode=Mode.FAST.value, state=RequestState.PENDING.value, requested_by=None
         ).delete()
     ask_attribution(attempt, Mode.SLOW)
-    names = set(CollectionTask.objects.filter(collection=collection_id, again=True).values_list("name", flat=True))
     cluster = current_clusters().named(attempt.cluster.name)
     if names and cluster is not None and (delay := pause(attempt, cluster, collection_id, names)) is not None:
         begin(attempt, cluster, CollectionReason.AGAIN, only=names, delay=delay)
@@ -267,11 +306,15 @@ def _first_verdict(collection_id: UUID) -> None:
 @transaction.atomic
 def _close(collection_id: UUID) -> None:
     """End a round whose time is up."""
-    _end(_locked_attempt(collection_id), collection_id)
+    _end(_locked_attempt(collection_id), collection_id, _tasks(collection_id))
 
 
-def _tell_unanswered(attempt: Attempt, collection: Collection) -> None:
-    """Say in the report of each source that it did not answer: by the end of the round, or before it was given up."""
+def _tell_unanswered(attempt: Attempt, collection: Collection) -> set[str]:
+    """Say in the report of each source that it did not answer: by the end of the round, or before it was given up.
+
+    The names of those sources are the answer.
+    """
+    told = set()
     unanswered = collection.tasks.filter(
         Q(state__in=[RequestState.PENDING.value, RequestState.RUNNING.value])
         | Q(state=RequestState.FAILED.value, status="")
@@ -298,3 +341,5 @@ def _tell_unanswered(attempt: Attempt, collection: Collection) -> None:
             fence=F("fence") + 1,
             finished_at=Now(),
         )
+        told.add(task.name)
+    return told

@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,6 +24,9 @@ from verdicts.redaction import clean_text
 from verdicts.storable import storable_text
 
 log = logging.getLogger(__name__)
+
+#: So many seconds a worker believes that no other cluster has anything to do.
+ALONE_SECONDS = 1.0
 
 R = TypeVar("R", bound=Leased)
 
@@ -86,43 +90,62 @@ def take(model: type[R], pk: UUID, owner: str = "") -> Lease[R] | None:
         return _hold(rows.takeable(Now()).filter(pk=pk), owner)
 
 
-def take_next(model: type[R], owner: str = "") -> Lease[R] | None:
-    """Take the row whose turn it is; None if there is nothing to take.
+class Turns(Generic[R]):
+    """Takes the rows of a table one after another, each in its turn.
 
     Clusters take turns: the one with the fewest rows being worked on comes first, and within it the row whose
     turn came first. Two workers that look at once may both pick the same cluster; neither picks the other's row.
     """
-    rows: OwedQuerySet[R] = model.objects  # type: ignore[attr-defined]
-    waiting = rows.clusters(Now())
-    if len(waiting) > 1:
-        busy = rows.busy(Now())
-        waiting.sort(key=lambda cluster: (busy.get(cluster, 0), str(cluster)))
-    for cluster in waiting:
-        if lease := _hold_first(model, cluster, owner):
+
+    def __init__(self, model: type[R], owner: str = "") -> None:
+        self._model, self._owner = model, owner or worker_name()
+        self._alone: object = None
+        self._believed_until = 0.0
+
+    def take(self) -> Lease[R] | None:
+        """Take the row whose turn it is; None if there is nothing to take."""
+        # Where only one cluster had anything a moment ago, it is not asked before each row whether another has.
+        if time.monotonic() < self._believed_until and (lease := self._hold_first(self._alone)):
             return lease
-    return None
+        self._believed_until = 0.0
+        rows: OwedQuerySet[R] = self._model.objects  # type: ignore[attr-defined]
+        waiting = rows.clusters(Now())
+        if len(waiting) > 1:
+            busy = rows.busy(Now())
+            waiting.sort(key=lambda cluster: (busy.get(cluster, 0), str(cluster)))
+        elif waiting:
+            self._alone, self._believed_until = waiting[0], time.monotonic() + ALONE_SECONDS
+        for cluster in waiting:
+            if lease := self._hold_first(cluster):
+                return lease
+        return None
+
+    def _hold_first(self, cluster: object) -> Lease[R] | None:
+        """Take a cluster's row whose turn came first, in one statement: workers do this all the time."""
+        table = connection.ops.quote_name(self._model._meta.db_table)  # noqa: SLF001
+        taken: Any = self._model._default_manager.raw(  # noqa: SLF001
+            f"""
+            UPDATE {table}
+            SET state = 'running', lease_owner = %(owner)s, lease_until = statement_timestamp() + %(lease)s,
+                fence = fence + 1, tries = tries + 1
+            WHERE id = (
+                SELECT id FROM {table}
+                WHERE cluster_id IS NOT DISTINCT FROM %(cluster)s AND state IN ('pending', 'running')
+                  AND (state = 'pending' AND due_at <= statement_timestamp()
+                       OR state = 'running' AND lease_until <= statement_timestamp())
+                  AND tries < %(most)s
+                ORDER BY turn_at LIMIT 1 FOR UPDATE SKIP LOCKED
+            ) RETURNING *
+            """,  # noqa: S608 - the table's own name
+            {"owner": self._owner, "lease": limits.LEASE, "cluster": cluster, "most": limits.MAX_TRIES},
+        )
+        row = next(iter(taken), None)
+        return Lease(row) if row is not None else None
 
 
-def _hold_first(model: type[R], cluster: object, owner: str) -> Lease[R] | None:
-    """Take a cluster's row whose turn came first, in one statement: workers do this all the time."""
-    table = connection.ops.quote_name(model._meta.db_table)  # noqa: SLF001
-    taken: Any = model._default_manager.raw(  # noqa: SLF001
-        f"""
-        UPDATE {table} SET state = 'running', lease_owner = %(owner)s, lease_until = statement_timestamp() + %(lease)s,
-               fence = fence + 1, tries = tries + 1
-        WHERE id = (
-            SELECT id FROM {table}
-            WHERE cluster_id IS NOT DISTINCT FROM %(cluster)s AND state IN ('pending', 'running')
-              AND (state = 'pending' AND due_at <= statement_timestamp()
-                   OR state = 'running' AND lease_until <= statement_timestamp())
-              AND tries < %(most)s
-            ORDER BY turn_at LIMIT 1 FOR UPDATE SKIP LOCKED
-        ) RETURNING *
-        """,  # noqa: S608 - the table's own name
-        {"owner": owner or worker_name(), "lease": limits.LEASE, "cluster": cluster, "most": limits.MAX_TRIES},
-    )
-    row = next(iter(taken), None)
-    return Lease(row) if row is not None else None
+def take_next(model: type[R], owner: str = "") -> Lease[R] | None:
+    """Take the row whose turn it is; None if there is nothing to take."""
+    return Turns(model, owner).take()
 
 
 def give_up(model: type[Leased]) -> int:
