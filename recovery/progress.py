@@ -21,7 +21,8 @@ from rules.attempt import MAX_RANK, InputError
 from verdicts.models import Attempt
 from verdicts.storable import moment, storable_text
 
-Count63 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+#: Beyond this no JSON carries a number exactly, nor does the ledger.
+Count53 = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 Name = Annotated[str, msgspec.Meta(max_length=255)]
 
 #: How many of a rank's step times are kept, and how far apart: the window that stragglers are looked for in.
@@ -40,9 +41,9 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     rank: Annotated[int, msgspec.Meta(ge=0, le=MAX_RANK)] | None = None
-    step: Count63 | None = None
-    checkpoint_step: Count63 | None = None
-    collective: Count63 | None = None
+    step: Count53 | None = None
+    checkpoint_step: Count53 | None = None
+    collective: Count53 | None = None
     step_seconds: Annotated[float, msgspec.Meta(gt=0, le=7 * 86_400)] | None = None
     phase: Annotated[str, msgspec.Meta(max_length=64)] | None = None
     node: Name = ""

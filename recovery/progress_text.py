@@ -108,7 +108,7 @@ _EPOCH = re.compile(r"\bEpoch (?P<epoch>\d+)\b")
 _OWN = re.compile(r"\binquest: (?P<words>(?:[a-z]+=\S+ *)+)")
 _WORD = re.compile(r"([a-z]+)=(\S+)")
 #: No counter is as large; more digits than that are something else.
-_MOST = 2**63 - 1
+_MOST = 2**53 - 1
 
 
 def said(text: str) -> Said | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -110,4 +111,4 @@ def test_the_times_of_steps_are_kept_for_a_window() -> None:
         progress.post(attempt, signs, Via.POST, now=at(10 * number))
     paces = RankProgress.objects.get().paces
     assert len(paces) == progress.PACES
-    assert all(later[0] - earlier[0] >= progress.PACES_APART for earlier, later in zip(paces, paces[1:], strict=False))
+    assert all(later[0] - earlier[0] >= progress.PACES_APART for earlier, later in pairwise(paces))
