@@ -90,9 +90,9 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The world as a guard needs it, read at one moment; None is "not known".
 
-    `verdict_current` is None for a plan that rests on no verdict. `job_changed` says what became of the job since,
-    in words; `failed_at` is when that happened which the plan answers. `exclusion_ours` is for plans that give back:
-    whether Inquest took what they give back.
+    `verdict_current` is None for a plan that rests on no verdict. `job_changed` says what became of the job since, and
+    `demoted` why its policy may not act by itself any more, both in words. `failed_at` is when that happened which the
+    plan answers. `exclusion_ours` is for plans that give back: whether Inquest took what they give back.
     """
 
     now: datetime
@@ -102,6 +102,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     verdict_current: bool | None = None
     verdict_sha256: str | None = None
     job_changed: str = ""
+    demoted: str = ""
     failed_at: datetime | None = None
     away: Sequence[Away] = ()
     took: Sequence[Took] = ()

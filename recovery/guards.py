@@ -38,8 +38,8 @@ __all__ = [
     "VetoNow",
     "WrongExclusion",
     "check",
+    "gained",
     "in_words",
-    "progressed",
     "recheck",
     "stands",
 ]
@@ -76,14 +76,17 @@ def check(plan: Plan, facts: Facts, caps: Caps) -> list[Refusal]:
     return found
 
 
-def recheck(plan: Plan, facts: Facts) -> list[Refusal]:
+def recheck(plan: Plan, facts: Facts, *, begun: bool = False) -> list[Refusal]:
     """The same at the moment of acting: is the plan still about the world as it is? Its own caps apply.
 
-    What only gives back stays right when the verdict or the job has changed.
+    What only gives back stays right when the verdict or the job has changed. `begun` is for the steps of an action
+    whose first call was sent: what that call changes by itself (the job, the pace) does not speak against the next.
     """
     found = check(plan, facts, plan.caps)
     if plan.action in RELIEF:
         return found
+    if begun:
+        found = [refusal for refusal in found if not refusal.clears and refusal.guard != "age"]
     if facts.now >= plan.expires:
         found.append(Refusal(guard="expired", said=f"it was good until {_clock(plan.expires)}"))
     if facts.now < plan.created - CLOCK_SLACK:
@@ -93,16 +96,28 @@ def recheck(plan: Plan, facts: Facts) -> list[Refusal]:
             found.append(Refusal(guard="verdict", said="its verdict was superseded by a newer one"))
         elif facts.verdict_sha256 != plan.verdict_sha256:
             found.append(Refusal(guard="verdict", said="its verdict is not the one that the plan was made on"))
-    if facts.job_changed:
+    if facts.demoted:
+        found.append(Refusal(guard="mode", said=facts.demoted))
+    if facts.job_changed and not begun:
         found.append(Refusal(guard="job", said=facts.job_changed))
     return found
 
 
-def progressed(checkpoint: int | None, reached: int | None) -> bool | None:
-    """Whether a restart came past the last checkpoint before it; None where either is not known."""
-    if checkpoint is None or reached is None:
-        return None
-    return reached > checkpoint
+def gained(
+    *, checkpoint: int | None, step: int | None, new_checkpoint: int | None, new_step: int | None
+) -> bool | None:
+    """Whether a restart came farther than what it restarted; None where that is not known.
+
+    Farther is a later checkpoint or a later step than ever before: a job that dies at the same step again and again
+    passes its checkpoint each time, and gains nothing.
+    """
+    if checkpoint is not None and new_checkpoint is not None and new_checkpoint > checkpoint:
+        return True
+    if step is not None and new_step is not None:
+        return new_step > step
+    if checkpoint is not None and new_step is not None and new_step <= checkpoint:
+        return False
+    return None
 
 
 def stands(refusals: Sequence[Refusal]) -> list[Refusal]:
