@@ -191,6 +191,16 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=env.int("INQUEST_TELL_SECONDS", default=30)),
         "options": {"expires": 120},
     },
+    "recovery.take_in": {
+        "task": "recovery.take_in",
+        "schedule": timedelta(seconds=env.int("INQUEST_LEDGER_INTAKE_SECONDS", default=10)),
+        "options": {"expires": 60},
+    },
+    "recovery.checkpoint": {
+        "task": "recovery.checkpoint",
+        "schedule": timedelta(seconds=env.int("INQUEST_LEDGER_CHECKPOINT_SECONDS", default=600)),
+        "options": {"expires": 600},
+    },
     # At a time of day, not at an interval: an interval starts anew whenever beat does.
     "verdicts.drift": {
         "task": "verdicts.drift",
@@ -210,6 +220,16 @@ INQUEST_CLUSTERS_FILE = env.str("INQUEST_CLUSTERS_FILE", default="")
 INQUEST_RECOVERY_FILE = env.str("INQUEST_RECOVERY_FILE", default="")
 # The kill switch: while this file is there, nothing is sent to a scheduler but what gives back.
 INQUEST_RECOVERY_STOP_FILE = env.str("INQUEST_RECOVERY_STOP_FILE", default="") or str(DATA_DIR / "recovery.stop")
+
+# --- The ledger ---------------------------------------------------------------------------------
+
+# What signs checkpoints, made on first use, and where they are kept besides the database; see docs/ledger.md.
+INQUEST_LEDGER_KEY_FILE = env.str("INQUEST_LEDGER_KEY_FILE", default="") or str(DATA_DIR / "ledger-key.pem")
+INQUEST_LEDGER_CHECKPOINT_FILE = env.str("INQUEST_LEDGER_CHECKPOINT_FILE", default="") or str(
+    DATA_DIR / "ledger-checkpoints.ndjson"
+)
+# The name of one of INQUEST_WEBHOOKS that each checkpoint is sent to as well.
+INQUEST_LEDGER_CHECKPOINT_WEBHOOK = env.str("INQUEST_LEDGER_CHECKPOINT_WEBHOOK", default="")
 
 # --- The engine ---------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ def _entry(fact: Fact, now: datetime) -> tuple[LedgerEntry, list[LedgerContent]]
     body = {
         "id": str(pk),
         "kind": fact.kind.value,
-        "at": _spelled(at),
+        "at": spelled(at),
         "actor": storable_text(fact.actor.name),
         "roles": list(fact.actor.roles),
         "subject": {"kind": subject_kind, "id": subject},
@@ -123,7 +123,7 @@ def _entry(fact: Fact, now: datetime) -> tuple[LedgerEntry, list[LedgerContent]]
         "facts": storable(_plain(fact.body)),
         "erasable": {text.field: content_hash(text.salt, text.field, text.text) for text in contents},
     }
-    spelled = canonical(body)
+    raw = canonical(body)
     entry = LedgerEntry(
         id=pk,
         kind=fact.kind.value,
@@ -133,8 +133,8 @@ def _entry(fact: Fact, now: datetime) -> tuple[LedgerEntry, list[LedgerContent]]
         subject=subject,
         attempt=fact.attempt,
         body=body,
-        body_json=spelled.decode(),
-        body_sha256=body_hash(spelled),
+        body_json=raw.decode(),
+        body_sha256=body_hash(raw),
     )
     return entry, contents
 
@@ -152,14 +152,15 @@ def _now() -> datetime:
     return now
 
 
-def _spelled(at: datetime) -> str:
+def spelled(at: datetime) -> str:
+    """A time as the ledger spells it."""
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _plain(value: Any) -> Any:
     """Plain data with ids and times spelled as text."""
     if isinstance(value, datetime):
-        return _spelled(value)
+        return spelled(value)
     if isinstance(value, uuid.UUID | date):
         return str(value)
     if isinstance(value, Mapping):

@@ -1,0 +1,5 @@
+"""What Celery runs for recovery."""
+
+from recovery import ledger_tasks
+
+__all__ = ["ledger_tasks"]
