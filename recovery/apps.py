@@ -1,5 +1,7 @@
 """Recovery as a Django app."""
 
+import importlib
+
 from django.apps import AppConfig
 
 
@@ -9,3 +11,7 @@ class RecoveryConfig(AppConfig):
     name = "recovery"
     default_auto_field = "django.db.models.BigAutoField"
     verbose_name = "Recovery"
+
+    def ready(self) -> None:
+        # Whoever begins an action wakes the dispatcher, so every process knows where that listens.
+        importlib.import_module("recovery.queue")

@@ -50,8 +50,9 @@ class Aim:
     """What an actuator is told of a plan. `mark` is what it leaves at the scheduler, readable back.
 
     `begun` says that a call of this action was written down before: without it, a job that is not at the plan's
-    attempt is never touched. `kept` are the nodes that the job excluded by itself before anything was done,
-    `undoes` the marks of the actions whose doing is given back, `reason` a line for people at the scheduler.
+    attempt is never touched. `kept` are the nodes that the job excluded by itself before anything was done, `ended`
+    those of exclusions that are over, `undoes` the marks of the actions whose doing is given back, `reason` a line
+    for people at the scheduler.
     """
 
     action: ActionKind
@@ -63,6 +64,7 @@ class Aim:
     started: datetime | None = None
     begun: bool = False
     kept: frozenset[str] = frozenset()
+    ended: frozenset[str] = frozenset()
     undoes: frozenset[str] = frozenset()
     reason: str = ""
 
@@ -99,12 +101,14 @@ class Look:
 
 
 class Actuator:
-    """A way to one cluster's scheduler. `settle` is how long, in seconds, what was sent may take to show."""
+    """A way to one cluster's scheduler. `settle` is how long, in seconds, what was sent may take to show, `deadline`
+    within how many seconds of its first call an action must end.
+    """
 
     kind: ClassVar[str] = ""
 
-    def __init__(self, *, can: frozenset[ActionKind], settle: float) -> None:
-        self.can, self.settle = can, settle
+    def __init__(self, *, can: frozenset[ActionKind], settle: float, deadline: float) -> None:
+        self.can, self.settle, self.deadline = can, settle, deadline
 
     def steps(self, action: ActionKind) -> tuple[str, ...]:
         """The labelled steps of an action, in order."""

@@ -12,7 +12,7 @@ class Observe(Actuator):
     kind: ClassVar[str] = "observe"
 
     def __init__(self) -> None:
-        super().__init__(can=frozenset(ActionKind), settle=0.0)
+        super().__init__(can=frozenset(ActionKind), settle=0.0, deadline=60.0)
 
     def steps(self, action: ActionKind) -> tuple[str, ...]:
         return ("record",)

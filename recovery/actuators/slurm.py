@@ -43,9 +43,15 @@ class Slurm(Actuator):
     kind: ClassVar[str] = "slurm"
 
     def __init__(
-        self, ways: slurm_ways.Ways, *, can: frozenset[ActionKind], partitions: frozenset[str], settle: float
+        self,
+        ways: slurm_ways.Ways,
+        *,
+        can: frozenset[ActionKind],
+        partitions: frozenset[str],
+        settle: float,
+        deadline: float,
     ) -> None:
-        super().__init__(can=can & STEPS.keys(), settle=settle)
+        super().__init__(can=can & STEPS.keys(), settle=settle, deadline=deadline)
         self._ways, self._partitions = ways, partitions
 
     def steps(self, action: ActionKind) -> tuple[str, ...]:
@@ -79,7 +85,8 @@ class Slurm(Actuator):
                 said = " ".join(part for part in (str(seen.facts["admin_comment"]), aim.mark) if part)
                 self._ways.scontrol("update", f"jobid={job}", f"admincomment={said}")
             case "exclude":
-                self._exclude(job, set(seen.facts["excluded"]) | set(aim.nodes))
+                # An exclusion that was lifted while the job ran is out of the list now that it can be changed.
+                self._exclude(job, set(seen.facts["excluded"]) - aim.ended | set(aim.nodes))
             case "include":
                 self._exclude(job, set(seen.facts["excluded"]) - (set(aim.nodes) - aim.kept))
             case "release":
@@ -163,7 +170,9 @@ class SlurmSettings(ActuatorSettings, tag="slurm", frozen=True, kw_only=True, fo
 
     def actuator(self) -> Actuator:
         ways = slurm_ways.Ways(self.server, self.commands)
-        return Slurm(ways, can=self.may, partitions=frozenset(self.partitions), settle=self.settle)
+        return Slurm(
+            ways, can=self.may, partitions=frozenset(self.partitions), settle=self.settle, deadline=self.deadline
+        )
 
 
 __all__ = ["Slurm", "SlurmJob", "SlurmSettings", "node_look"]

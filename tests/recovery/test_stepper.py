@@ -35,7 +35,7 @@ def an_aim(action: ActionKind = ActionKind.RESTART_EXCLUDING, **changes: Any) ->
 
 
 def slurm(fake: FakeSlurm, partitions: frozenset[str] = frozenset()) -> Slurm:
-    return Slurm(fake, can=frozenset(ActionKind), partitions=partitions, settle=SETTLE)  # type: ignore[arg-type]
+    return Slurm(fake, can=frozenset(ActionKind), partitions=partitions, settle=SETTLE, deadline=300)  # type: ignore[arg-type]
 
 
 @dataclasses.dataclass
