@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rules.case import Case
 from rules.events import Event, event_order
-from rules.stamp import Order
+from rules.stamp import Order, order
 from rules.words import Role, Source, State
 
 _SCHEDULER_STATES = {
@@ -39,12 +39,19 @@ _ENDS = (
 )
 
 
+#: What the watch says of an attempt that runs, and the rule's symptom that ends it.
+_WATCHED = {"progress_stopped": State.HUNG, "rank_slow": State.DEGRADED}
+_RESUMED = "progress_resumed"
+
+
 def terminal_state(case: Case, kept: Sequence[Event], unexplained: Sequence[Event]) -> State:
     """The terminal state, given what nothing explains: possible causes (`kept`) and consequences (`unexplained`)."""
     known = scheduler_state(case.attempt.state)
     stated = {e.rule.state for e in kept if e.rule.state and e.rule.role is Role.CAUSE}
     if known is State.FAILED and len(stated) == 1 and (sharper := next(iter(stated))) in _SHARPER:
         return sharper
+    if known is State.RUNNING and (watched := _watched(case)):
+        return watched
     if known:
         return known
     if case.attempt.exit_code in (0, "0", "0:0") and not case.attempt.signal and not kept:
@@ -63,6 +70,18 @@ def terminal_state(case: Case, kept: Sequence[Event], unexplained: Sequence[Even
     if kept or any(e.rule.role not in (Role.STATE, Role.CONFIRMATION, Role.END) for e in own):
         return State.FAILED
     return State.RUNNING if case.progress else State.UNKNOWN
+
+
+def _watched(case: Case) -> State | None:
+    """What the watch last said of an attempt that runs: hung, degraded, or nothing that still holds."""
+    said = [e for e in case.events if e.rule.symptom in _WATCHED]
+    over = [e for e in case.events if e.rule.symptom == _RESUMED]
+    holds = {
+        _WATCHED[e.rule.symptom]
+        for e in said
+        if not any(order(e.seen[-1].when, end.seen[-1].when) is Order.BEFORE for end in over)
+    }
+    return next((state for state in (State.HUNG, State.DEGRADED) if state in holds), None)
 
 
 def _believed(end: Event, kept: Sequence[Event], unexplained: Sequence[Event]) -> bool:
