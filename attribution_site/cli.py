@@ -24,6 +24,7 @@ COMMANDS: dict[str, Entry] = {
     "drift": Entry("verdicts.drift_cli:drift", "Say whether the rules still see in stored attempts what they saw."),
     "explain": Entry("rules.cli:explain", "Say why a job failed, from its logs alone."),
     "ingest": Entry("verdicts.cli:ingest", "Store an incident folder and ask for its verdict."),
+    "ledger": Entry("recovery.ledger_cli:ledger", "Verify the decision ledger, or export it."),
     "sources": Entry("verdicts.sources_cli:sources", "Check the systems that evidence is read from."),
     "rules": Entry("rules.cli:rules", "List, lint and test the rules."),
 }

@@ -37,23 +37,29 @@ class NotKept(Exception):
 
 
 def make() -> LedgerCheckpoint | None:
-    """Sign how far the chain is, if it went on since the last checkpoint, and keep that outside too.
+    """Make a checkpoint, if the chain went on since the last one."""
+    return attempt()[0]
+
+
+def attempt() -> tuple[LedgerCheckpoint | None, list[NotKept]]:
+    """Sign how far the chain is, if it went on since the last checkpoint, and keep that outside too; say what failed.
 
     What fails is logged and an entry of the ledger; the next checkpoint covers all that this one would have.
     """
     try:
         key = ledger_keys.key_from(Path(settings.INQUEST_LEDGER_KEY_FILE))
     except ledger_keys.KeyFileError as error:
-        _failed(NotKept("key", str(error)))
-        return None
-    failures: list[NotKept] = []
+        failures = [NotKept("key", str(error))]
+        _failed(failures[0])
+        return None, failures
+    failures = []
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", _LOCK)
         link = LedgerLink.objects.order_by("-number").first()
         latest = LedgerCheckpoint.objects.order_by("-number", "-made_at").first()
         if link is None or (latest is not None and latest.number >= link.number):
-            return None
+            return None, []
         made = LedgerCheckpoint(
             number=link.number, hash=link.hash, made_at=timezone.now(), public_key=ledger_keys.public_hex(key)
         )
@@ -70,7 +76,7 @@ def make() -> LedgerCheckpoint | None:
         failures.append(error)
     for failure in failures:
         _failed(failure)
-    return made
+    return made, failures
 
 
 def line_of(checkpoint: LedgerCheckpoint) -> bytes:
