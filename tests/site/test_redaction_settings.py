@@ -1,46 +1,35 @@
 """What a site says about redaction is checked when it starts, with the key named."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from rules.redaction_file import RedactionError, read_redaction_file
-
-SHOW = (
-    "from django.conf import settings\n"
-    "print(settings.INQUEST_REDACTOR.redact('PASSWORD=hunter2 ada@example.org BADGE-123456'))\n"
-)
+from tests.site.evaluated import evaluated
 
 
-def start(tmp_path: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {
-        "PATH": os.environ["PATH"],
-        "DJANGO_SETTINGS_MODULE": "attribution_site.settings",
-        "INQUEST_DATA_DIR": str(tmp_path),
-        "SECRET_KEY": "a key of this test",
-    }
-    return subprocess.run(
-        [sys.executable, "-c", SHOW], env=environment | more, capture_output=True, text=True, timeout=60, check=False
-    )
+def redacted(tmp_path: Path, **more: str) -> str:
+    """What a site with these settings makes of a line."""
+    found = evaluated(**{"INQUEST_DATA_DIR": str(tmp_path), "SECRET_KEY": "a key of this test", **more})
+    line: str = found["INQUEST_REDACTOR"].redact("PASSWORD=hunter2 ada@example.org BADGE-123456")
+    return line
 
 
 def test_tags_come_from_the_sites_key_and_can_have_one_of_their_own(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("k" * 32 + "\n")
-    first = start(tmp_path).stdout
+    first = redacted(tmp_path)
     assert "hunter2" not in first and "PASSWORD=[redacted: secret " in first
-    assert start(tmp_path, SECRET_KEY="another").stdout != first
-    own = [start(tmp_path, SECRET_KEY=key, INQUEST_REDACTION_KEY="k" * 32).stdout for key in ("one", "two")]
-    assert own[0] == own[1] == start(tmp_path, INQUEST_REDACTION_KEY_FILE=str(file)).stdout != first
+    assert redacted(tmp_path, SECRET_KEY="another") != first
+    own = [redacted(tmp_path, SECRET_KEY=key, INQUEST_REDACTION_KEY="k" * 32) for key in ("one", "two")]
+    assert own[0] == own[1] == redacted(tmp_path, INQUEST_REDACTION_KEY_FILE=str(file)) != first
 
 
 def test_a_site_may_keep_addresses_and_add_patterns(tmp_path: Path) -> None:
     file = tmp_path / "redaction.toml"
     file.write_text("[[pattern]]\nkind = 'badge'\nmatch = 'BADGE-[0-9]{6}'\n")
-    said = start(tmp_path, INQUEST_REDACT_EMAILS="false", INQUEST_REDACTION_FILE=str(file)).stdout
+    said = redacted(tmp_path, INQUEST_REDACT_EMAILS="false", INQUEST_REDACTION_FILE=str(file))
     assert " ada@example.org [redacted: badge " in said
 
 
@@ -53,7 +42,8 @@ def test_a_site_may_keep_addresses_and_add_patterns(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_named(more: dict[str, str], said: str, tmp_path: Path) -> None:
-    assert said in start(tmp_path, **more).stderr
+    with pytest.raises(ImproperlyConfigured, match=said):
+        redacted(tmp_path, **more)
 
 
 @pytest.mark.parametrize(

@@ -1,33 +1,24 @@
-"""Settings as a process sees them, each test in a process of its own."""
+"""Settings as a process sees them."""
 
 from __future__ import annotations
 
 import json
-import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from attribution_site.secret import key_from
+from tests.site.evaluated import evaluated
 
 
-def settings(folder: Path, *names: str, **environment: str) -> dict[str, object]:
-    """The named settings under an environment that has nothing but what is given."""
-    code = (
-        "import json, sys; from attribution_site import settings as s;"
-        "print(json.dumps({n: getattr(s, n) for n in sys.argv[1:]}, default=str))"
-    )
-    base = {"PATH": os.environ["PATH"], "INQUEST_DATA_DIR": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *names], env={**base, **environment}, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise AssertionError(done.stderr)
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+def settings(folder: Path, *names: str, **environment: str) -> dict[str, Any]:
+    """The named settings, as JSON has them."""
+    found = evaluated(INQUEST_DATA_DIR=str(folder), **environment)
+    named: dict[str, Any] = json.loads(json.dumps({name: found[name] for name in names}, default=str))
+    return named
 
 
 def test_without_any_setting_the_site_is_closed(tmp_path: Path) -> None:
@@ -49,7 +40,7 @@ def test_a_forwarded_scheme_is_believed_only_behind_a_proxy(tmp_path: Path) -> N
 def test_the_content_policy_allows_no_inline_script_or_style(tmp_path: Path) -> None:
     policy = settings(tmp_path, "CONTENT_SECURITY_POLICY")["CONTENT_SECURITY_POLICY"]
     assert "unsafe" not in json.dumps(policy)
-    assert policy["DIRECTIVES"]["script-src"] == ["'self'"]  # type: ignore[index]
+    assert policy["DIRECTIVES"]["script-src"] == ["'self'"]
 
 
 def test_a_secret_key_is_made_once_and_is_private(tmp_path: Path) -> None:
@@ -72,7 +63,7 @@ def test_a_secret_key_comes_from_the_environment_first(tmp_path: Path) -> None:
 def test_a_secret_key_that_cannot_be_kept_says_what_to_set(tmp_path: Path) -> None:
     file = tmp_path / "not-a-folder"
     file.touch()
-    with pytest.raises(AssertionError, match="SECRET_KEY is not set"):
+    with pytest.raises(ImproperlyConfigured, match="SECRET_KEY is not set"):
         settings(file, "SECRET_KEY")
 
 
@@ -90,13 +81,13 @@ def test_an_existing_key_is_kept_when_another_process_was_first(tmp_path: Path) 
     ],
 )
 def test_a_database_url_may_be_any_that_libpq_takes(tmp_path: Path, url: str, wanted: tuple[str, ...]) -> None:
-    default = settings(tmp_path, "DATABASES", DATABASE_URL=url)["DATABASES"]["default"]  # type: ignore[index]
+    default = settings(tmp_path, "DATABASES", DATABASE_URL=url)["DATABASES"]["default"]
     assert tuple(default[name] for name in ("NAME", "USER", "PASSWORD", "HOST", "PORT")) == wanted
     assert ("sslmode" in default["OPTIONS"]) == ("sslmode" in url)
 
 
 def test_a_wrong_database_url_is_named_by_its_setting(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="DATABASE_URL is not a PostgreSQL URL"):
+    with pytest.raises(ImproperlyConfigured, match="DATABASE_URL is not a PostgreSQL URL"):
         settings(tmp_path, "DATABASES", DATABASE_URL="mysql://root@localhost/x")
 
 
@@ -111,5 +102,5 @@ def test_redis_holds_a_message_longer_than_the_longest_task(tmp_path: Path) -> N
     names = ["CELERY_BROKER_TRANSPORT_OPTIONS", "CELERY_TASK_TIME_LIMIT"]
     found = settings(tmp_path, *names, CELERY_BROKER_URL="redis://localhost")
     options = found["CELERY_BROKER_TRANSPORT_OPTIONS"]
-    assert options["visibility_timeout"] > found["CELERY_TASK_TIME_LIMIT"]  # type: ignore[index,operator]
+    assert options["visibility_timeout"] > found["CELERY_TASK_TIME_LIMIT"]
     assert settings(tmp_path, *names, CELERY_BROKER_URL="amqp://x")["CELERY_BROKER_TRANSPORT_OPTIONS"] == {}
