@@ -201,6 +201,16 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=env.int("INQUEST_LEDGER_CHECKPOINT_SECONDS", default=600)),
         "options": {"expires": 600},
     },
+    "recovery.watch": {
+        "task": "recovery.watch",
+        "schedule": timedelta(seconds=env.int("INQUEST_WATCH_SECONDS", default=15)),
+        "options": {"expires": 60},
+    },
+    "recovery.read_progress": {
+        "task": "recovery.read_progress",
+        "schedule": timedelta(seconds=env.int("INQUEST_READ_PROGRESS_SECONDS", default=15)),
+        "options": {"expires": 60, "queue": "inquest-collect"},
+    },
     # At a time of day, not at an interval: an interval starts anew whenever beat does.
     "verdicts.drift": {
         "task": "verdicts.drift",
@@ -220,6 +230,16 @@ INQUEST_CLUSTERS_FILE = env.str("INQUEST_CLUSTERS_FILE", default="")
 INQUEST_RECOVERY_FILE = env.str("INQUEST_RECOVERY_FILE", default="")
 # The kill switch: while this file is there, nothing is sent to a scheduler but what gives back.
 INQUEST_RECOVERY_STOP_FILE = env.str("INQUEST_RECOVERY_STOP_FILE", default="") or str(DATA_DIR / "recovery.stop")
+
+# How patient detection is, see docs/progress.md and recovery.detect.Limits.
+INQUEST_DETECTION = {
+    "multiple": env.float("INQUEST_HANG_MULTIPLE", default=5.0),
+    "floor": env.float("INQUEST_HANG_FLOOR_SECONDS", default=300.0),
+    "pause": env.float("INQUEST_HANG_PAUSE_SECONDS", default=1_800.0),
+    "start": env.float("INQUEST_HANG_START_SECONDS", default=3_600.0),
+    "slower": env.float("INQUEST_STRAGGLER_RATIO", default=1.15),
+    "window": env.float("INQUEST_STRAGGLER_SECONDS", default=900.0),
+}
 
 # --- The ledger ---------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ MAD_SCALE = 1.4826
 #: Phases in which a workload takes no steps and is well. Compared by how they begin, in lower case.
 PAUSES = ("checkpoint", "save", "saving", "eval", "valid", "test", "load", "init", "compil", "warm", "restor", "setup")
 #: Ends that are no crash.
-PEACEFUL = frozenset({State.SUCCEEDED, State.CANCELLED, State.PREEMPTED, State.RUNNING, State.UNKNOWN})
+PEACEFUL = frozenset({State.SUCCEEDED, State.CANCELLED, State.PREEMPTED, State.TIMED_OUT, State.RUNNING, State.UNKNOWN})
 #: Ranks that are named in a sentence.
 NAMED = 8
 

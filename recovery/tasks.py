@@ -1,5 +1,5 @@
 """What Celery runs for recovery."""
 
-from recovery import ledger_tasks
+from recovery import ledger_tasks, watch_tasks
 
-__all__ = ["ledger_tasks"]
+__all__ = ["ledger_tasks", "watch_tasks"]
