@@ -1,5 +1,6 @@
 """Builders for the tests of policies: a policy, its scope, and proposals that wait for labels."""
 
+import hashlib
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -27,7 +28,15 @@ def proposed(scope: Scope, number: int, *, ago: timedelta = timedelta(days=1), *
     """A proposal on a node and an attempt of its own."""
     cluster, _ = Cluster.objects.get_or_create(name=scope.cluster)
     attempt, _ = Attempt.objects.get_or_create(cluster=cluster, job_id=str(number), defaults={"body": {}})
-    return Proposal.objects.create(**_row(scope, attempt, number, ago) | more)
+    closed = more.get("state") == ProposalState.CLOSED.value
+    proposal = Proposal.objects.create(
+        **_row(scope, attempt, number, ago) | more | ({"state": ProposalState.APPROVED.value} if closed else {})
+    )
+    # The database refuses a proposal that begins at its end.
+    for state in (ProposalState.ACTING, ProposalState.CLOSED) if closed else ():
+        proposal.state = state.value
+        proposal.save(update_fields=["state"])
+    return proposal
 
 
 def many_right(scope: Scope, count: int, *, ago: timedelta = timedelta(days=20)) -> list[Proposal]:
@@ -66,7 +75,7 @@ def _row(scope: Scope, attempt: Attempt, number: int, ago: timedelta, version: A
         "nodes": [f"gpu-{number}"],
         "plan": {},
         "plan_json": "{}",
-        "plan_sha256": "ab" * 32,
+        "plan_sha256": hashlib.sha256(b"{}").hexdigest(),
         "created_at": at,
         "expires_at": at + timedelta(hours=1),
     }
