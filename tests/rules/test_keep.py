@@ -42,8 +42,12 @@ LINES = [
 ]
 
 
+#: Loaded once: looking at each file of the catalogue takes longer than all these lines.
+RULESET = load_ruleset()
+
+
 def a_reader() -> LineReader:
-    return LineReader(source=Source.APPLOG, name="train.log", ruleset=load_ruleset())
+    return LineReader(source=Source.APPLOG, name="train.log", ruleset=RULESET)
 
 
 def kept(feeds: Sequence[bytes], times: Sequence[Sequence[int]] | None = None) -> tuple[LineReader, list[Observation]]:
@@ -80,7 +84,7 @@ def test_what_is_kept_does_not_depend_on_the_feeds(tmp_path: Path, lines: list[b
     path = tmp_path / "train.log"
     path.write_bytes(b"\n".join(lines) + b"\n")
     given_file = EvidenceFile(path=path, name="train.log", source=Source.APPLOG, node="", rank=None)
-    got, report = read_file(given_file, load_ruleset())
+    got, report = read_file(given_file, RULESET)
     if report.read:  # a file whose beginning is binary is not read; a store's line is
         assert got == wanted
 

@@ -16,7 +16,8 @@ from tests.rules.builders import CORE, a_rule, a_ruleset, an_attempt, at, report
 from tests.rules.made_up import DOMAIN, NODES, consequences, fault, incidents, made_up
 
 OPEN = {Domain.AMBIGUOUS, Domain.UNATTRIBUTED}
-many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+#: Twice in each run of CI, on two Pythons, with other examples every time.
+many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def judged(observations: list[Observation], **kwargs: object) -> Verdict:

@@ -258,7 +258,7 @@ AWAY = ("look", frozenset({"workloads"}), None)
 PREEMPTED = ("evict", "Preempted")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(ACTIONS, max_size=30))
 # Each of these once made two attempts of one, or gave counts that went back.
 @example([("admit",), PREEMPTED, ("admit",), ("tick", 114), AWAY])
@@ -291,7 +291,7 @@ def test_every_attempt_that_could_be_seen_is_told_once_with_its_nodes(actions: l
     assert set(empty) <= admissions and len(empty) == len(set(empty))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(ACTIONS, max_size=60))
 def test_the_cursor_stays_small(actions: list[tuple[Any, ...]]) -> None:
     world = play(actions)
@@ -310,7 +310,7 @@ def test_how_often_is_looked_and_what_fails_changes_nothing_in_the_end(actions: 
 PLACES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 60), st.booleans(), st.booleans()), max_size=12)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(PLACES, st.randoms(use_true_random=False))
 def test_the_order_in_which_pods_are_seen_changes_nothing(
     places: list[tuple[int, int, bool, bool]], random: Any
