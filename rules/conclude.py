@@ -12,7 +12,6 @@ from rules.strength import (
     could_explain,
     doubts_of,
     outside,
-    speaks_of,
     stale,
     strength,
     survived,
@@ -314,7 +313,8 @@ def _blind_spots(case: Case, tops: list[Entry]) -> list[BlindSpot]:
         if not rules:
             continue
         could = [t.id for t in tops if any(could_explain(case, source, e) for e in t.events[:1])]
-        speaking = [r.id for r in rules if any(speaks_of(r, e) for t in tops for e in t.events[:1])]
+        speakers = {r.id for t in tops for e in t.events[:1] for r in case.ruleset.speaking(source, e.rule)}
+        speaking = [r.id for r in rules if r.id in speakers]
         out.append(
             BlindSpot(
                 source=source,

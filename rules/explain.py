@@ -194,11 +194,14 @@ def discriminating_tests(causes: list[Entry], candidates: list[Entry], others: l
 def overturned_by(case: Case, causes: list[Entry], blind: list[BlindSpot]) -> list[Note]:
     """What would show that the verdict is wrong: the rule's own words, and what the missing sources could hold."""
     found: list[Said] = []
+    asked: dict[tuple[Source, str], list[Rule]] = {}
     for rule, entry in _rules(causes):
         found += [(text, rule.id, entry.id) for text in rule.overturn]
         for spot in blind:
-            others = case.ruleset.blamable[Source(spot.source)]
-            if explaining := [other for other in others if _could_overturn(other, spot.source, rule)]:
+            if (spot.source, rule.id) not in asked:
+                others = case.ruleset.blamable[spot.source]
+                asked[spot.source, rule.id] = [o for o in others if _could_overturn(o, spot.source, rule)]
+            if explaining := asked[spot.source, rule.id]:
                 titles = "; ".join(r.title for r in explaining[:3])
                 gap = SOURCE_NAMES[spot.source] + _there(entry, " of")
                 status = STATUS_WORDS[ReportStatus(spot.status)]

@@ -16,7 +16,7 @@ import msgspec
 
 from rules import scan
 from rules.attempt import TOPOLOGY_KINDS
-from rules.rule import Explains, Rule, RuleError, line_of, parse_rule
+from rules.rule import Explains, Rule, RuleError, line_of, parse_rule, targets
 from rules.stamp import MICRO
 from rules.words import Domain, Maturity, Role, Source
 
@@ -92,10 +92,30 @@ class Ruleset:
         found = [rule for rule in self.rules if rule.blamable]
         return {source: tuple(rule for rule in found if rule.match.sources[0] == source) for source in Source}
 
+    def speaking(self, source: Source, of: Rule) -> tuple[Rule, ...]:
+        """The blamable rules of a source that say that they can explain a rule's findings, wherever and whenever.
+
+        Asked once for each finding of an attempt, and some have thousands of one rule.
+        """
+        known = self._speaking.get((source, of.id))
+        if known is None:
+            found = (rule for rule in self.blamable[source] if speaks_of(rule, of))
+            known = self._speaking[source, of.id] = tuple(found)
+        return known
+
+    @cached_property
+    def _speaking(self) -> dict[tuple[Source, str], tuple[Rule, ...]]:
+        return {}
+
     @cached_property
     def by_id(self) -> dict[str, Rule]:
         """Rules by id."""
         return {rule.id: rule for rule in self.rules}
+
+
+def speaks_of(rule: Rule, of: Rule) -> bool:
+    """Whether a rule says that it can explain another's findings."""
+    return any(targets(name, of) for entry in rule.explains for name in entry.symptoms)
 
 
 def load_ruleset(site_dir: str | Path | None = None, *, cache: bool = True) -> Ruleset:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from rules import explain
 from rules.case import Case
 from rules.events import Event, event_order
-from rules.rule import Rule, targets
 from rules.stamp import MICRO, Interval, Order, order, parse_stamp, place
 from rules.verdict import SharedElement
 from rules.weigh import WORKLOAD_GROUPS, Graph
@@ -33,6 +32,7 @@ class Doubts:
     near_window: bool
     near_end: bool
     rivals: frozenset[int]
+    workload: tuple[Event, ...]  # the workload's own errors: a cause comes before them
     several_nodes: bool
     shared: SharedElement | None
     confirmed: frozenset[int]
@@ -65,6 +65,7 @@ def doubts_of(
         near_window=any(_near_window(case, e) for e in case.events if e.rule.blamable and id(e) not in eligible),
         near_end=near_end,
         rivals=frozenset(candidates),
+        workload=tuple(e for e in events if WORKLOAD_GROUPS & set(e.rule.groups)),
         several_nodes=len(places) > 1 and shared is None,
         shared=shared,
         confirmed=frozenset(i for i in [*causes, *candidates] if everything.confirmed(events[i])),
@@ -88,7 +89,7 @@ def strength(case: Case, events: Sequence[Event], index: int, doubts: Doubts) ->
         )
     if suspects_node(event) and not event.nodes:
         limits.append((Strength.MODERATE, "the node is not known"))
-    if late := _not_before(events, index):
+    if late := _not_before(event, doubts.workload):
         limits.append((Strength.MODERATE, late))
     if doubts.near_window:
         limits.append((Strength.MODERATE, "another possible cause lies just outside the attempt's window"))
@@ -139,16 +140,11 @@ def needed(case: Case) -> list[Source]:
     return [Source.APPLOG, Source.SYSLOG, scheduler]
 
 
-def _not_before(events: Sequence[Event], index: int) -> str:
+def _not_before(event: Event, workload: Sequence[Event]) -> str:
     """Why the event is not known to come before every error of the workload, or ""."""
-    event = events[index]
-    if WORKLOAD_GROUPS & set(event.rule.groups):
-        return ""  # it is itself what the workload said
-    for other in events:
-        if other is event or not WORKLOAD_GROUPS & set(other.rule.groups):
-            continue
-        if event.rule.persistent:
-            continue
+    if event.rule.persistent or WORKLOAD_GROUPS & set(event.rule.groups):
+        return ""  # it was true long before, or is itself what the workload said
+    for other in workload:
         sequence = event_order(event, other)
         if sequence is Order.AFTER:
             return "an error of the workload came before it"
@@ -160,12 +156,7 @@ def _not_before(events: Sequence[Event], index: int) -> str:
 
 def could_explain(case: Case, source: Source, event: Event) -> bool:
     """Whether a blamable rule of a source speaks of the event as its consequence."""
-    return any(speaks_of(rule, event) for rule in case.ruleset.blamable[source])
-
-
-def speaks_of(rule: Rule, event: Event) -> bool:
-    """Whether a rule says that it can explain the event, wherever and whenever."""
-    return any(targets(p, event.rule) for entry in rule.explains for p in entry.symptoms)
+    return bool(case.ruleset.speaking(source, event.rule))
 
 
 def window(case: Case) -> tuple[Interval | None, Interval | None]:

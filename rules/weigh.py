@@ -36,6 +36,12 @@ class Graph:
     topology: dict[str, dict[str, list[str]]]
     _entries: dict[tuple[str, str], list[tuple[Explains, bool]]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # Few rules have these, and they are asked for of every event.
+        self._refuting = [e for e in self.events if e.rule.refutes]
+        self._confirming = [e for e in self.events if e.rule.confirms]
+        self._ending = [e for e in self.events if e.rule.ends]
+
     def entries(self, a: Rule, b: Rule) -> list[tuple[Explains, bool]]:
         """The explains-entries by which rule `a` speaks of rule `b`: (entry, whether it is the rule's own)."""
         key = (a.id, b.id)
@@ -84,7 +90,7 @@ class Graph:
 
     def refuted(self, event: Event) -> Event | None:
         """Another event that says the first cannot be true where it was seen, or None."""
-        for other in self.events:
+        for other in self._refuting:
             for entry in other.rule.refutes:
                 if any(targets(pattern, event.rule) for pattern in entry.symptoms) and self._related(
                     entry.on, other, event
@@ -96,7 +102,7 @@ class Graph:
         """Whether another event at the place of this one says that it is so."""
         return any(
             any(targets(pattern, event.rule) for pattern in entry.symptoms) and self._related(entry.on, other, event)
-            for other in self.events
+            for other in self._confirming
             for entry in other.rule.confirms
         )
 
@@ -105,7 +111,7 @@ class Graph:
 
         A server that answered again, and a link that came up, ten minutes before anything failed did not fail it.
         """
-        for other in self.events:
+        for other in self._ending:
             for entry in other.rule.ends:
                 if any(targets(pattern, event.rule) for pattern in entry.symptoms) and self._related(
                     entry.on, other, event
