@@ -36,7 +36,7 @@ from recovery.words import (
 )
 from verdicts import limits
 from verdicts.choices import RequestState
-from verdicts.lease import Kept, Lease, LeaseLost, take_next
+from verdicts.lease import Kept, Lease, LeaseLost, Turns
 from verdicts.redaction import clean_text
 from verdicts.storable import storable, storable_text
 from verdicts.waking import wake_again
@@ -60,8 +60,8 @@ def sweep() -> int:
 
 def work(pause: Callable[[float], object] | None = None) -> int:
     """Work off actions, each in its turn, until none is left or it is time to let the worker look for other tasks."""
-    end, done = time.monotonic() + limits.WORK_SECONDS, 0
-    while time.monotonic() < end and (lease := take_next(Action)) is not None:
+    end, done, turns = time.monotonic() + limits.WORK_SECONDS, 0, Turns(Action)
+    while time.monotonic() < end and (lease := turns.take()) is not None:
         done += 1
         try:
             advance(lease, pause=pause)
