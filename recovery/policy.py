@@ -35,7 +35,9 @@ Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which cases a policy is about: empty lists mean any. Names are patterns of the shell ("h100-*", "gpu_*").
 
-    `opt_in`: only jobs that ask for the action themselves (see `opted`).
+    `opt_in`: only jobs that ask for the action themselves (see `opted`). `blamed_before`: only nodes that so many other
+    failed attempts of the last days were blamed on too: most faults go away with a restart, and what comes back on the
+    same node does not.
     """
 
     clusters: list[Pattern] = []
@@ -44,6 +46,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     symptoms: list[Pattern] = []
     strengths: list[Strength] = msgspec.field(default_factory=lambda: [Strength.STRONG])
     opt_in: bool = False
+    blamed_before: Annotated[int, msgspec.Meta(ge=0, le=20)] = 0
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,12 +72,14 @@ class OptIn(msgspec.Struct, frozen=True, kw_only=True):
     actions: frozenset[ActionKind] | None = None
     max_restarts: int | None = None
     off: bool = False
+    drill: bool = False
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """What a policy looks at. `symptom` is the first cause's, `maturity` the least of all its causes' rules.
 
     `nodes` are those the verdict holds at fault; `shared` says what they share where the verdict found that.
+    `blamed_before` is how many other attempts of the last days were blamed on each of the nodes, at least.
     """
 
     cluster: str
@@ -88,6 +93,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Sequence[str] = ()
     shared: str = ""
     opt_in: OptIn | None = None
+    blamed_before: int = 0
 
 
 _WORDS = {
@@ -111,7 +117,7 @@ def opted(text: str) -> OptIn | None:
     """What a job's comment or annotation says: "inquest=restart,exclude,max=3", "inquest=off"; None without the word.
 
     `restart`, `exclude` (restart without the blamed nodes), `stop`, `hold`, `notify`, `all`; `max=N` bounds restarts
-    without progress. A word that is not known allows nothing. Where the word is there twice, the stricter counts: who
+    without progress; `drill` says that faults are planted, so that its cases are counted apart. A word that is not known allows nothing. Where the word is there twice, the stricter counts: who
     can append to a comment must not be able to widen it.
     """
     found = [_one(words) for words in _OPT_IN.findall(text)]
@@ -123,22 +129,25 @@ def opted(text: str) -> OptIn | None:
         actions=frozenset.intersection(*named) if named else None,
         max_restarts=min(limits, default=None),
         off=any(one.off for one in found),
+        drill=any(one.drill for one in found),
     )
 
 
 def _one(words: str) -> OptIn:
     actions: set[ActionKind] | None = None
     most: int | None = None
-    off = False
+    off = drill = False
     for word in re.split("[,+]", words.lower()):
         name, _, value = word.partition("=")
         if name == "max" and value.isdigit() and len(value) <= 4:
             most = int(value)
         elif name == "off" or (name in ("none", "no") and not value):
             off = True
+        elif name == "drill":
+            drill = True
         elif name:
             actions = (actions or set()) | _WORDS.get(name, set())
-    return OptIn(actions=None if actions is None else frozenset(actions), max_restarts=most, off=off)
+    return OptIn(actions=None if actions is None else frozenset(actions), max_restarts=most, off=off, drill=drill)
 
 
 def matches(rule: Rule, case: Case) -> tuple[bool, str]:
@@ -156,6 +165,8 @@ def matches(rule: Rule, case: Case) -> tuple[bool, str]:
         return False, f"the verdict's strength is {case.strength}"
     if case.strength is None and case.domain not in UNDECIDED:
         return False, "the verdict states no strength"
+    if case.blamed_before < match.blamed_before:
+        return False, f"its nodes were blamed in {case.blamed_before} other attempts, and {match.blamed_before} are asked"
     why_not = forbidden(rule.action, case)
     if why_not:
         return False, why_not
