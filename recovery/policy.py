@@ -166,7 +166,8 @@ def matches(rule: Rule, case: Case) -> tuple[bool, str]:
     if case.strength is None and case.domain not in UNDECIDED:
         return False, "the verdict states no strength"
     if case.blamed_before < match.blamed_before:
-        return False, f"its nodes were blamed in {case.blamed_before} other attempts, and {match.blamed_before} are asked"
+        said = f"{case.blamed_before} other attempts were blamed on its nodes, and {match.blamed_before} are asked for"
+        return False, said
     why_not = forbidden(rule.action, case)
     if why_not:
         return False, why_not
