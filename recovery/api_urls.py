@@ -1,5 +1,7 @@
 """The REST API of recovery, under /api/v1/; each part has a table of its own."""
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, include, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("recovery.ledger_api_urls")),
+]

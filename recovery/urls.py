@@ -1,7 +1,9 @@
 """The pages of recovery; each part has a table of its own."""
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, include, path
 
 app_name = "recovery"
 
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("recovery.ledger_urls")),
+]
