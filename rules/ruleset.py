@@ -140,6 +140,18 @@ def load_ruleset(site_dir: str | Path | None = None, *, cache: bool = True) -> R
     return _from_cached(built, digest)
 
 
+def packed(ruleset: Ruleset) -> bytes:
+    """A ruleset for another process: everything that it was built from, compiled automaton included."""
+    built = _Cached(list(ruleset.rules), list(ruleset.defaults), ruleset.site, ruleset.automaton, list(ruleset.layers))
+    return msgspec.msgpack.encode((ruleset.digest, built))
+
+
+def unpacked(data: bytes) -> Ruleset:
+    """The ruleset that was packed."""
+    digest, built = msgspec.msgpack.decode(data, type=tuple[str, _Cached])
+    return _from_cached(built, digest)
+
+
 def load_files(files: dict[str, bytes]) -> Ruleset:
     """A ruleset from texts by relative name, for tests and for `inquest rules new`. Raises RuleError."""
     entries = [("given", name, Path(name)) for name in sorted(files)]

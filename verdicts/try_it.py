@@ -64,10 +64,7 @@ def try_text(
     clock: Callable[[], float] = time.monotonic,
 ) -> Tried:
     """Try a text. Raises InputError where there is nothing to try, or too much."""
-    if not text.strip():
-        raise InputError("text: paste some lines")
-    if len(text) > MOST_CHARACTERS:
-        raise InputError(f"text: {len(text):,} characters; at most {MOST_CHARACTERS:,} are tried at once")
+    checked(text)
     end = clock() + SECONDS
     with tempfile.TemporaryDirectory(prefix="inquest-try-") as folder:
         path = Path(folder, FILE)
@@ -90,6 +87,14 @@ def try_text(
         more=max(len(matches) - MOST_MATCHES, 0),
         verdict=msgspec.to_builtins(verdict),
     )
+
+
+def checked(text: str) -> None:
+    """Raise InputError where there is nothing to try, or too much."""
+    if not text.strip():
+        raise InputError("text: paste some lines")
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(f"text: {len(text):,} characters; at most {MOST_CHARACTERS:,} are tried at once")
 
 
 def _matches(ruleset: Ruleset, observations: list[Observation]) -> list[Match]:

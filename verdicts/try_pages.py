@@ -18,7 +18,8 @@ from verdicts import conclude, permissions
 from verdicts.given import refused
 from verdicts.guard import Request, permitted
 from verdicts.permissions import MayRead
-from verdicts.try_it import MOST_CHARACTERS, Tried, try_text
+from verdicts.try_apart import try_apart
+from verdicts.try_it import MOST_CHARACTERS, Tried
 from verdicts.wording import SOURCES
 
 _SOURCES = [(source.value, SOURCES[source.value]) for source in Source]
@@ -42,7 +43,7 @@ def page(request: Request) -> HttpResponse:
         source, node = request.POST.get("source", ""), request.POST.get("node", "").strip()[:MAX_NAME]
         context |= {"text": text if len(text) <= MOST_CHARACTERS else "", "source": source, "node": node}
         try:
-            context["tried"] = try_text(text, context["ruleset"], source=_source(source), node=node)
+            context["tried"] = try_apart(text, context["ruleset"], source=_source(source), node=node)
         except InputError as error:
             context["problem"] = str(error)
     return render(request, "rules/try.html", context, status=400 if "problem" in context else 200)
@@ -75,7 +76,7 @@ class Try(APIView):
         order.is_valid(raise_exception=True)
         said = order.validated_data
         try:
-            tried = try_text(
+            tried = try_apart(
                 said["text"], conclude.current_ruleset(), source=_source(said.get("source", "")), node=said["node"]
             )
         except InputError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -16,7 +17,7 @@ from rest_framework.test import APIClient
 from rules.attempt import InputError
 from rules.words import Source
 from tests.verdicts.builders import a_user
-from verdicts import conclude, try_it
+from verdicts import conclude, try_apart, try_it
 from verdicts.models import Attempt, Observation, Verdict
 
 XID = "Nov 12 11:02:10 gpu-031 kernel: NVRM: Xid (PCI:0000:65:00): 79, pid=0, GPU has fallen off the bus."
@@ -63,6 +64,37 @@ def test_reading_ends_when_its_time_is_over() -> None:
 @given(st.text(min_size=1, max_size=400).filter(str.strip))
 def test_any_text_is_tried(text: str) -> None:
     assert tried(text).verdict["headline"]
+
+
+# --- In a process of its own ---------------------------------------------------------------------
+
+
+def apart(text: str, **more: Any) -> try_it.Tried:
+    return try_apart.try_apart(text, conclude.current_ruleset(), **more)
+
+
+def test_apart_it_says_the_same() -> None:
+    assert apart(f"ok\n{XID}\n\ud800\n") == tried(f"ok\n{XID}\n\ud800\n")
+
+
+def test_what_takes_too_long_is_given_up_and_said() -> None:
+    with pytest.raises(InputError, match=r"not done within 0\.01 s.*fewer lines"):
+        apart(f"{XID}\n" * 1000, seconds=0.01)
+    with pytest.raises(InputError, match="paste some lines"):
+        apart(" ")
+
+
+def test_the_child_gets_no_secret_of_the_sites(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, str]] = []
+
+    def run(*_: Any, env: dict[str, str], **__: Any) -> Any:
+        given.append(env)
+        raise subprocess.TimeoutExpired("x", 1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(InputError):
+        apart(XID)
+    assert set(given[0]) == {"PYTHONPATH", "PATH"}
 
 
 # --- Page and API -------------------------------------------------------------------------------
