@@ -186,8 +186,8 @@ class Demo:
         gunicorn = ["-m", "gunicorn", "-c", "python:attribution_site.gunicorn_conf", "--preload"]
         child = self.child("web", *gunicorn, "--bind", f"fd://{number}", "attribution_site.wsgi", keep=(number,))
         self.child(
-            "worker", *CELERY, "worker", "--concurrency", "2", "-Q", "inquest,inquest-collect", "--without-mingle",
-            "--without-gossip",
+            "worker", *CELERY, "worker", "--concurrency", "2", "-Q", "inquest,inquest-collect,inquest-recovery",
+            "--without-mingle", "--without-gossip",
         )  # fmt: skip
         reach = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         if not self.supervisor.wait_for(lambda: answers(reach, port), 90):

@@ -3,6 +3,7 @@
 import importlib
 
 from django.apps import AppConfig
+from django.core.exceptions import ImproperlyConfigured
 
 
 class RecoveryConfig(AppConfig):
@@ -15,3 +16,9 @@ class RecoveryConfig(AppConfig):
     def ready(self) -> None:
         # Whoever begins an action wakes the dispatcher, so every process knows where that listens.
         importlib.import_module("recovery.queue")
+        # A mistake in the file is told at the start of the process that reads it, by its key.
+        sites = importlib.import_module("recovery.sites")
+        try:
+            sites.current_sites()
+        except sites.SiteError as error:
+            raise ImproperlyConfigured(f"INQUEST_RECOVERY_FILE: {error}") from error

@@ -1,5 +1,5 @@
 """What Celery runs for recovery."""
 
-from recovery import ledger_tasks, watch_tasks
+from recovery import act_tasks, ledger_tasks, watch_tasks
 
-__all__ = ["ledger_tasks", "watch_tasks"]
+__all__ = ["act_tasks", "ledger_tasks", "watch_tasks"]

@@ -1,0 +1,46 @@
+"""What Celery runs for acting. Every task may run twice.
+
+Those that call schedulers run in the queue `inquest-recovery`: its worker, the dispatcher, alone has the credentials.
+"""
+
+from celery import shared_task
+
+from recovery import act, decide, policies, sites, verify, watchdog
+from recovery.queue import ACT
+
+
+@shared_task(name=ACT, acks_late=False, ignore_result=True)
+def dispatch() -> None:
+    """Bring actions further."""
+    act.work()
+
+
+@shared_task(name="recovery.verify", ignore_result=True)
+def look_what_came_of_it() -> None:
+    """Look for milestones of actions that were done."""
+    verify.work()
+
+
+@shared_task(name="recovery.watchdog", ignore_result=True)
+def watch_the_dispatcher() -> None:
+    """Give back what was left half done."""
+    watchdog.sweep()
+
+
+@shared_task(name="recovery.look_at_schedulers", ignore_result=True)
+def look_at_schedulers() -> None:
+    """Write down whether each scheduler can be acted on, for the pages."""
+    sites.tell()
+
+
+@shared_task(name="recovery.sweep", ignore_result=True, expires=30)
+def sweep() -> None:
+    """Wake the dispatcher for what nobody took, and do what comes with time: expiry, stale plans, brakes."""
+    act.sweep()
+    decide.sweep()
+
+
+@shared_task(name="recovery.sweep_policies", ignore_result=True)
+def sweep_policies() -> None:
+    """Expire, suspend and demote what is due."""
+    policies.sweep()
