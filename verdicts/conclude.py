@@ -14,7 +14,6 @@ from uuid import UUID, uuid4
 
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Max
 from django.db.models.functions import Now
 
 from rules.engine import attribute
@@ -231,12 +230,13 @@ def _standing_or_new(
 ) -> Verdict:
     """The standing verdict where the new one adds nothing to it, else the new one, which supersedes it."""
     raw = canonical_json(concluded)
-    standing = attempt.verdicts.current().first()
+    last = attempt.verdicts.order_by("-number").first()
+    standing = last if last is not None and last.is_current else None
     if standing is not None:
         outdated = generation < standing.generation
         lesser = mode is Mode.FAST and standing.mode == Mode.SLOW and generation <= standing.generation
         if outdated or lesser or standing.body_json.encode() == raw:
             return standing
         attempt.verdicts.current().update(is_current=False, superseded_at=Now())
-    number = (attempt.verdicts.aggregate(last=Max("number"))["last"] or 0) + 1
+    number = last.number + 1 if last is not None else 1
     return write_verdict(attempt, raw, number=number, ruleset=ruleset, generation=generation)

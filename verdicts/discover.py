@@ -23,7 +23,7 @@ from verdicts.collectors.ask import Budget, SourceError
 from verdicts.collectors.config import ClusterSettings
 from verdicts.collectors.source import Found
 from verdicts.evidence import given_attempt
-from verdicts.lease import Kept, Lease, LeaseLost, take_next
+from verdicts.lease import Kept, Lease, LeaseLost, Turns
 from verdicts.models import Attempt, Discovery
 from verdicts.redaction import clean_text
 from verdicts.storable import moment, storable, storable_text
@@ -68,8 +68,8 @@ def ensure() -> int:
 
 def work() -> int:
     """Take the looks that are due, each in its turn, until none is left or it is time to let the worker go on."""
-    end, done = time.monotonic() + limits.WORK_SECONDS, 0
-    while time.monotonic() < end and (lease := take_next(Discovery)) is not None:
+    end, done, turns = time.monotonic() + limits.WORK_SECONDS, 0, Turns(Discovery)
+    while time.monotonic() < end and (lease := turns.take()) is not None:
         done += 1
         try:
             _look(lease)
@@ -156,7 +156,7 @@ def _alone(job: str, do: Callable[[], str | None]) -> str:
 
 
 def _store(cluster: ClusterSettings, attempt: GivenAttempt, by: Discovery | None) -> None:
-    row, _ = record.record_attempt(attempt)
+    row, _ = record.record_attempt(attempt, cluster=cluster_row(cluster.name), found_by=by)
     if row.missing_since is not None and row.missing_since == row.ended_at and not attempt.end:
         record.take_back_end(row, WHY_VANISHED)
     if row.missing_since is not None or (by is not None and row.found_by_id != by.pk):

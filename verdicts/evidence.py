@@ -1,8 +1,9 @@
 """The evidence of an attempt as the engine takes it, and what the store says of its own coverage."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -40,12 +41,13 @@ def load_evidence(attempt_id: UUID) -> Evidence:
     so makes the attribution run again.
     """
     row = models.Attempt.objects.get(pk=attempt_id)
-    observations = [given_observation(found) for found in row.observations.order_by("digest")]
+    columns = row.observations.order_by("digest").values_list(*_COLUMNS)
+    observations = [_given(found) for found in columns]
     return Evidence(
         generation=row.generation,
         attempt=given_attempt(row),
         observations=observations,
-        reports=effective_reports(row),
+        reports=effective_reports(row, _counted(observations)),
     )
 
 
@@ -60,25 +62,25 @@ def given_observation(row: models.Observation) -> GivenObservation:
     When it was read is left out: of two deliveries of one record the first is kept, and a verdict must
     not depend on which of the two came first.
     """
-    return GivenObservation(
-        source=Source(row.source),
-        body=row.body,
-        ref=row.ref,
-        node=row.node,
-        rank=row.rank,
-        timestamp=row.timestamp,
-        collector=row.collector,
-        attributes=row.attributes,
-        count=row.count,
-    )
+    return _given([getattr(row, column) for column in _COLUMNS])
 
 
-def effective_reports(row: models.Attempt) -> list[GivenReport]:
+#: What of an observation the engine is given.
+_COLUMNS = ("source", "body", "ref", "node", "rank", "timestamp", "collector", "attributes", "count")
+
+
+def _given(values: Sequence[Any]) -> GivenObservation:
+    said = dict(zip(_COLUMNS, values, strict=True))
+    return GivenObservation(**said | {"source": Source(said["source"])})
+
+
+def effective_reports(row: models.Attempt, held: "Held | None" = None) -> list[GivenReport]:
     """The collectors' reports, corrected by what the store knows: what was delivered, refused or never reported.
 
     Counts are of records as they were read: an observation that stands for many folded lines counts as many.
+    `held` is what the store has, where the caller knows it.
     """
-    held = _held(row)
+    held = _held(row) if held is None else held
     given = [
         msgspec.convert(body, GivenReport)
         for body in row.reports.order_by("source", "collector").values_list("body", flat=True)
@@ -123,14 +125,27 @@ class _Stored:
     redacted: int
 
 
-def _held(row: models.Attempt) -> dict[tuple[str, str], _Stored]:
-    """What the store has of an attempt by source and collector."""
+#: What the store has of an attempt, by source and collector.
+Held = dict[tuple[str, str], _Stored]
+
+
+def _held(row: models.Attempt) -> Held:
     taken_out = (Length("body") - Length(Replace("body", Value(MARK_BEGINS), Value("")))) / len(MARK_BEGINS)
     rows = row.observations.order_by().values_list("source", "collector")
     return {
         (source, collector): _Stored(records, redacted)
         for source, collector, records, redacted in rows.annotate(records=Sum("count"), redacted=Sum(taken_out))
     }
+
+
+def _counted(observations: Iterable[GivenObservation]) -> Held:
+    """The same where they are read already."""
+    records, redacted = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for found in observations:
+        key = found.source.value, found.collector
+        records[key] += found.count
+        redacted[key] += found.body.count(MARK_BEGINS)
+    return {key: _Stored(number, redacted[key]) for key, number in records.items()}
 
 
 def _together(found: Iterable[_Stored]) -> _Stored:

@@ -67,10 +67,9 @@ def ended(attempt: Attempt, cluster: ClusterSettings) -> None:
 
     That somebody asked while it ran is not that look, nor is one from before the end that is known now.
     """
-    looks = attempt.collections.filter(reason=CollectionReason.ENDED.value)
-    if attempt.ended_at:
-        looks = looks.filter(created_at__gte=min(attempt.ended_at, timezone.now()))
-    if looks.exists():
+    rounds = list(attempt.collections.all())
+    looks = [one.created_at for one in rounds if one.reason == CollectionReason.ENDED]
+    if any(attempt.ended_at is None or at >= min(attempt.ended_at, timezone.now()) for at in looks):
         return
     if not cluster.successes and _succeeded(attempt):
         told = set(attempt.reports.values_list("collector", flat=True))
@@ -81,7 +80,7 @@ def ended(attempt: Attempt, cluster: ClusterSettings) -> None:
             ask_attribution(attempt, Mode.SLOW)
         return
     settled = timedelta(seconds=cluster.settle) - since_end(attempt)
-    begin(attempt, cluster, CollectionReason.ENDED, delay=max(settled, timedelta()))
+    begin(attempt, cluster, CollectionReason.ENDED, delay=max(settled, timedelta()), rounds=rounds)
 
 
 def work() -> int:

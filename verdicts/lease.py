@@ -143,11 +143,6 @@ class Turns(Generic[R]):
         return Lease(row) if row is not None else None
 
 
-def take_next(model: type[R], owner: str = "") -> Lease[R] | None:
-    """Take the row whose turn it is; None if there is nothing to take."""
-    return Turns(model, owner).take()
-
-
 def give_up(model: type[Leased]) -> int:
     """Leave the rows as failed that every worker which took them died of; says how many."""
     rows: OwedQuerySet[Any] = model.objects  # type: ignore[attr-defined]

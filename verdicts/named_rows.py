@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 
+from django.db import connection
+
 from rules.ruleset import Ruleset
-from verdicts.models import Cluster, Node, RulesetVersion, Workload
+from verdicts.models import Attempt, Cluster, Node, RulesetVersion, Verdict, Workload
 
 
 def cluster_named(name: str) -> Cluster:
@@ -37,6 +39,27 @@ def nodes_named(cluster: Cluster, names: Iterable[str]) -> list[Node]:
         Node.objects.bulk_create(fresh, ignore_conflicts=True)
         found = list(Node.objects.filter(cluster=cluster, name__in=wanted))
     return found
+
+
+def set_nodes(owner: Attempt | Verdict, cluster: Cluster, names: Iterable[str]) -> None:
+    """Say which nodes an attempt or a verdict that has none yet is about. Most are known: then it is one statement."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return
+    model = type(owner)
+    place, column = model.nodes.through._meta.db_table, f"{model._meta.model_name}_id"  # noqa: SLF001
+    with connection.cursor() as cursor:
+        for known in (False, True):
+            cursor.execute(
+                f"""
+                INSERT INTO {place} ({column}, node_id)
+                SELECT %s, id FROM verdicts_node WHERE cluster_id = %s AND name = ANY(%s) ON CONFLICT DO NOTHING
+                """,  # noqa: S608 - the table's own names
+                [owner.pk, cluster.pk, wanted],
+            )
+            if known or cursor.rowcount == len(wanted):
+                return
+            nodes_named(cluster, wanted)
 
 
 def ruleset_version(ruleset: Ruleset) -> RulesetVersion:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from rules.attempt import Attempt as GivenAttempt
@@ -29,10 +29,11 @@ from verdicts.models import (
     Batch,
     Cluster,
     CollectorReport,
+    Discovery,
     Review,
     Verdict,
 )
-from verdicts.named_rows import cluster_named, nodes_named, workload_named
+from verdicts.named_rows import cluster_named, nodes_named, set_nodes, workload_named
 from verdicts.redaction import clean_text, current_redactor
 from verdicts.report_rows import report_body, timeless
 from verdicts.storable import moment, storable_struct, storable_text
@@ -60,15 +61,18 @@ class Delivery:
     replayed: bool
 
 
-def record_attempt(given: GivenAttempt) -> tuple[Attempt, bool]:
+def record_attempt(
+    given: GivenAttempt, *, cluster: Cluster | None = None, found_by: Discovery | None = None
+) -> tuple[Attempt, bool]:
     """Store an attempt, or add what is new to the one with the same key; say whether it was made.
 
     Fields that are set replace what was known, fields that are not set erase nothing: a scheduler's
-    adapter sends the same attempt when it starts and again when it ends. Raises InputError.
+    adapter sends the same attempt when it starts and again when it ends. `cluster` is its cluster's row where the
+    caller has it; `found_by` is noted where it is made. Raises InputError.
     """
     given = fit(given)
     with transaction.atomic():
-        cluster = cluster_named(given.cluster)
+        cluster = cluster or cluster_named(given.cluster)
         key = {
             "cluster": cluster,
             "scheduler": given.scheduler,
@@ -77,20 +81,34 @@ def record_attempt(given: GivenAttempt) -> tuple[Attempt, bool]:
             "restart_count": given.restart_count,
         }
         body = given.described()
-        fresh = Attempt(**key, body=body, **_columns(given, cluster))
-        # On a conflict nothing is inserted, and the row that is there is found by the same key.
-        Attempt.objects.bulk_create([fresh], ignore_conflicts=True)
-        attempt = _locked(**_lookup(key))
-        created = attempt.pk == fresh.pk
-        if created:
-            place = Attempt.nodes.through
-            nodes = nodes_named(cluster, given.nodes)
-            place.objects.bulk_create(place(attempt_id=attempt.pk, node_id=node.pk) for node in nodes)
-        else:
+        attempt = _made(Attempt(**key, body=body, found_by=found_by, **_columns(given, cluster)))
+        created = attempt is not None
+        if attempt is None:
+            attempt = _locked(**_lookup(key))
             _add_to(attempt, body)
+        else:
+            attempt.cluster = cluster
+            set_nodes(attempt, cluster, given.nodes)
     if given.collectors:
         record_reports(attempt.pk, given.collectors)
     return attempt, created
+
+
+def _made(fresh: Attempt) -> Attempt | None:
+    """The attempt as it is stored, locked until the transaction ends; None where one with its key is there."""
+    columns = {
+        connection.ops.quote_name(str(field.column)): field.get_db_prep_save(getattr(fresh, field.attname), connection)
+        for field in Attempt._meta.concrete_fields  # noqa: SLF001
+        if field.name != "created_at"
+    }
+    made = Attempt.objects.raw(
+        f"""
+        INSERT INTO verdicts_attempt ({", ".join(columns)}) VALUES ({", ".join(["%s"] * len(columns))})
+        ON CONFLICT DO NOTHING RETURNING *
+        """,  # noqa: S608 - the table's own names
+        list(columns.values()),
+    )
+    return next(iter(made), None)
 
 
 def take_back_end(attempt: Attempt, why: str) -> None:

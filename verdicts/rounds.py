@@ -5,8 +5,9 @@ What happens in a round is in `gather.py`.
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
+import msgspec
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Max
@@ -41,37 +42,87 @@ def begin(
     by: User | None = None,
     only: Iterable[str] | None = None,
     delay: timedelta = timedelta(),
+    rounds: Sequence[Collection] | None = None,
 ) -> Collection | None:
     """Have an attempt's evidence collected; the open round is the answer if there is one.
 
     The caller holds the attempt's lock. `only` names the sources to ask. Where there is none to ask, the verdict is
     asked for at once and the answer is None. Neither who asks nor an end waits for a round that is hours ahead.
+    `rounds` are the attempt's rounds so far, where the caller knows them.
     """
+    rounds = list(attempt.collections.all()) if rounds is None else rounds
     chosen = [
         source
         for source in cluster.source
         if (only is None or source.name in only) and applies(source, attempt.scheduler)
     ]
     due = timezone.now() + delay
-    standing = attempt.collections.filter(finished_at__isnull=True).first()
+    standing = next((one for one in rounds if one.finished_at is None), None)
     if standing is not None:
         _hurry(standing, chosen, reason, due, by=by, send=not delay)
         return standing
     if not chosen:
         ask_attribution(attempt, Mode.SLOW, by=by)
         return None
-    last = attempt.collections.aggregate(last=Max("round"))["last"] or 0
-    collection = Collection.objects.create(
-        attempt=attempt, round=last + 1, reason=reason.value, requested_by=by, due_at=due
+    last = max((one.round for one in rounds), default=0)
+    fresh = Collection(attempt=attempt, round=last + 1, reason=reason.value, requested_by=by, due_at=due)
+    return _made(fresh, chosen, send=not delay)
+
+
+def _made(fresh: Collection, chosen: Sequence[SourceSettings], *, send: bool) -> Collection:
+    """A new round with its sources, in one statement, for every attempt passes here.
+
+    An attempt lets others go first: a little for each that its workload has in the queue already.
+    """
+    ids = [uuid4() for _ in chosen]
+    tasks = [
+        {"id": pk, "name": one.name, "kind": one.kind, "source": one.source.value}
+        for pk, one in zip(ids, chosen, strict=True)
+    ]
+    made = Collection.objects.raw(
+        """
+        WITH crowd AS (
+            SELECT count(*) AS size FROM (
+                SELECT FROM verdicts_collection AS collection
+                JOIN verdicts_attempt AS attempt ON attempt.id = collection.attempt_id
+                WHERE attempt.workload_id = %(workload)s AND collection.finished_at IS NULL
+                LIMIT %(most)s) AS open_ones
+        ), tasks AS (
+            INSERT INTO verdicts_collectiontask (id, collection_id, cluster_id, name, kind, source, state, due_at,
+                turn_at, sent_at, lease_owner, fence, tries, error, status, reason, read, kept, bytes, again)
+            SELECT task.id, %(id)s, %(cluster)s, task.name, task.kind, task.source, 'pending', %(due)s,
+                %(due)s + %(step)s * crowd.size, CASE WHEN %(send)s THEN %(due)s END, '', 0, 0, '', '', '', 0, 0, 0,
+                false
+            FROM crowd, json_to_recordset(%(tasks)s) AS task (id uuid, name text, kind text, source text)
+        )
+        INSERT INTO verdicts_collection (id, attempt_id, round, reason, requested_by_id, due_at)
+        VALUES (%(id)s, %(attempt)s, %(round)s, %(reason)s, %(by)s, %(due)s)
+        RETURNING *
+        """,
+        {
+            "id": fresh.pk,
+            "attempt": fresh.attempt_id,
+            "cluster": fresh.attempt.cluster_id,
+            "round": fresh.round,
+            "reason": fresh.reason,
+            "by": fresh.requested_by_id,
+            "due": fresh.due_at,
+            "send": send,
+            "tasks": msgspec.json.encode(tasks).decode(),
+            # Nobody goes before a person who asks.
+            "workload": None if fresh.requested_by_id else fresh.attempt.workload_id,
+            "step": limits.CROWD_STEP,
+            "most": limits.MAX_CROWD,
+        },
     )
-    _add(collection, chosen, due, turn=due if by else due + _crowd(attempt), send=not delay)
+    (collection,) = made
+    if send:
+        transaction.on_commit(lambda: wake(ids, CollectionTask))
     return collection
 
 
-def _add(
-    collection: Collection, chosen: Sequence[SourceSettings], due: datetime, *, turn: datetime, send: bool = True
-) -> None:
-    """Add sources to a round; where they are due at once, workers are woken."""
+def _add(collection: Collection, chosen: Sequence[SourceSettings], due: datetime, *, send: bool) -> None:
+    """Add sources to an open round; where they are due at once, workers are woken."""
     tasks = CollectionTask.objects.bulk_create(
         CollectionTask(
             collection=collection,
@@ -80,7 +131,7 @@ def _add(
             kind=source.kind,
             source=source.source.value,
             due_at=due,
-            turn_at=turn,
+            turn_at=due,
             sent_at=due if send else None,
         )
         for source in chosen
@@ -103,7 +154,7 @@ def _hurry(
     What was asked for before the attempt's end was known is asked for once more.
     """
     there = set(standing.tasks.values_list("name", flat=True))
-    _add(standing, [source for source in chosen if source.name not in there], due, turn=due, send=send)
+    _add(standing, [source for source in chosen if source.name not in there], due, send=send)
     waiting = standing.tasks.filter(state=RequestState.PENDING.value, due_at__gt=due)
     ids = list(waiting.values_list("pk", flat=True))
     waiting.update(due_at=due, turn_at=due, sent_at=due if send else None)
@@ -138,14 +189,6 @@ def applies(source: SourceSettings, scheduler: str) -> bool:
     """Whether a source can have anything about a job of that scheduler."""
     owner = ONLY.get(source.source)
     return owner is None or not scheduler or scheduler in (owner, Scheduler.STATIC)
-
-
-def _crowd(attempt: Attempt) -> timedelta:
-    """How long an attempt lets others go first: a little for each that its workload has in the queue already."""
-    if attempt.workload_id is None:
-        return timedelta()
-    open_ones = Collection.objects.filter(attempt__workload=attempt.workload_id, finished_at__isnull=True).order_by()
-    return limits.CROWD_STEP * open_ones[: limits.MAX_CROWD].count()
 
 
 def pause(attempt: Attempt, cluster: ClusterSettings, collection_id: UUID, names: set[str]) -> timedelta | None:

@@ -4,13 +4,11 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from rules.ruleset import Ruleset
 from verdicts.choices import FindingStatus
 from verdicts.models import Attempt, Finding, UnrecognisedLine, Verdict
-from verdicts.named_rows import nodes_named, ruleset_version
-from verdicts.storable import storable
+from verdicts.named_rows import ruleset_version, set_nodes
+from verdicts.storable import storable_json
 
 #: The lists of a verdict that hold findings, with the status that being in one means.
 LISTS = (
@@ -27,7 +25,7 @@ MAX_TEXT, MAX_WHOLE, MAX_COUNT = 255, 2**31 - 1, 2**63 - 1
 
 def write_verdict(attempt: Attempt, raw: bytes, *, number: int, ruleset: Ruleset, generation: int) -> Verdict:
     """Write a verdict as the attempt's current one. The caller holds the attempt's lock and has superseded the last."""
-    body = msgspec.json.decode(raw)
+    body = storable_json(raw)
     verdict = Verdict.objects.create(
         attempt=attempt,
         number=number,
@@ -35,25 +33,21 @@ def write_verdict(attempt: Attempt, raw: bytes, *, number: int, ruleset: Ruleset
         state=body["terminal_state"],
         domain=body["attributed_domain"],
         strength=body.get("strength") or "",
-        headline=storable(body["headline"]),
+        headline=body["headline"],
         ended_at=attempt.ended_at,
         happened_at=attempt.ended_at or attempt.started_at or attempt.created_at,
         generation=generation,
-        body=storable(body),
+        body=body,
         body_json=raw.decode(),
         body_sha256=hashlib.sha256(raw).hexdigest(),
-        coverage=[
-            {name: said for name, said in report.items() if name != "files"} for report in storable(body["coverage"])
-        ],
+        coverage=[{name: said for name, said in report.items() if name != "files"} for report in body["coverage"]],
         ruleset=ruleset_version(ruleset),
         engine=str(body.get("engine", "")),
     )
     Finding.objects.bulk_create(list(_findings(verdict, verdict.body)))
     UnrecognisedLine.objects.bulk_create(list(_unrecognised(verdict, verdict.body)))
-    names = sorted({_cut(node["name"]) for node in verdict.body.get("affected_nodes", []) if node.get("name")})
-    place = Verdict.nodes.through
-    nodes = nodes_named(attempt.cluster, names)
-    place.objects.bulk_create(place(verdict_id=verdict.pk, node_id=node.pk) for node in nodes)
+    names = {_cut(node["name"]) for node in verdict.body.get("affected_nodes", []) if node.get("name")}
+    set_nodes(verdict, attempt.cluster, names)
     return verdict
 
 

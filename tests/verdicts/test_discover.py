@@ -133,10 +133,10 @@ def test_names_of_jobs_that_no_database_can_hold_hide_no_others(look: Look) -> N
 def test_an_attempt_that_breaks_the_store_hides_no_others(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = record.record_attempt
 
-    def breaks(given: GivenAttempt) -> Any:
+    def breaks(given: GivenAttempt, **more: Any) -> Any:
         if given.job_id == "bad":
             raise ZeroDivisionError("x")
-        return stored(given)
+        return stored(given, **more)
 
     monkeypatch.setattr(record, "record_attempt", breaks)
     [row] = look(slurm=[running("bad"), running("good")])

@@ -18,7 +18,7 @@ from verdicts.collectors.ask import Ask, BudgetSpent, SourceError, Unreachable
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import Found, SourceSettings
-from verdicts.lease import take_next
+from verdicts.lease import Turns
 from verdicts.models import (
     Attempt,
     AttributionRequest,
@@ -433,9 +433,9 @@ def test_a_flood_of_one_cluster_does_not_keep_another_waiting(cluster: Any, monk
     for number in range(10):
         over(flood, job_id=str(number))
     discover.store(calm, [an_attempt("late")])
-    first = take_next(CollectionTask)
+    first = Turns(CollectionTask).take()
     assert first is not None
-    assert take_next(CollectionTask, "other").row.cluster != first.row.cluster  # type: ignore[union-attr]
+    assert Turns(CollectionTask, "other").take().row.cluster != first.row.cluster  # type: ignore[union-attr]
 
 
 def test_a_job_that_fails_over_and_over_lets_others_of_its_cluster_go_first(cluster: Any) -> None:

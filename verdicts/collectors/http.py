@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import TypeVar
 
 import httpx2
@@ -143,12 +142,6 @@ def clock(server: Server, path: str, budget: Budget) -> datetime | None:
         return None
 
 
-@lru_cache(maxsize=1024)
-def _address(where: str) -> httpx2.URL:
-    """An address, taken apart once: page after page is asked of the same. Raises httpx2.InvalidURL."""
-    return httpx2.URL(where)
-
-
 class _Request:
     """One request, the tries of it and its answer's pieces."""
 
@@ -192,10 +185,11 @@ class _Request:
             self._budget.left()
             now = time.monotonic()
             try:
-                address = _address(self.where)
+                address = wire.address(self.where)
                 request = client.build_request(
                     self._method,
-                    httpx2.URL(address, params=self._params) if self._params else address,
+                    address,
+                    extensions=wire.asking(address, self._params) if self._params else None,
                     json=self._json,
                     data=self._form,
                     headers=self._sent,

@@ -10,9 +10,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any
+from urllib.parse import urlencode
 
 import httpcore2
 import httpx2
@@ -162,3 +163,15 @@ def client(url: str, *, ca_file: str, cert_file: str, key_file: str, unix_socket
 def timeouts(now: float, until: float, connect: float) -> httpx2.Timeout:
     """An answer must be whole by the moment `until`; connecting may take `connect` seconds of that."""
     return httpx2.Timeout(read=until, write=until, connect=min(until, now + connect), pool=max(0.001, until - now))
+
+
+@lru_cache(maxsize=1024)
+def address(where: str) -> httpx2.URL:
+    """An address, taken apart once: page after page is asked of the same. Raises httpx2.InvalidURL."""
+    return httpx2.URL(where)
+
+
+def asking(address: httpx2.URL, params: Mapping[str, str | int | float]) -> dict[str, bytes]:
+    """What stands in a request's first line: as a part of the address a long query would be looked over again and
+    again, letter by letter."""
+    return {"target": address.raw_path.partition(b"?")[0] + b"?" + urlencode(params).encode("ascii")}
