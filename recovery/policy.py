@@ -117,8 +117,9 @@ def opted(text: str) -> OptIn | None:
     """What a job's comment or annotation says: "inquest=restart,exclude,max=3", "inquest=off"; None without the word.
 
     `restart`, `exclude` (restart without the blamed nodes), `stop`, `hold`, `notify`, `all`; `max=N` bounds restarts
-    without progress; `drill` says that faults are planted, so that its cases are counted apart. A word that is not known allows nothing. Where the word is there twice, the stricter counts: who
-    can append to a comment must not be able to widen it.
+    without progress; `drill` says that faults are planted, so that its cases are counted apart. An unknown word
+    allows nothing. Where the word is there twice, the stricter counts: who can append to a comment must not be able to
+    widen it.
     """
     found = [_one(words) for words in _OPT_IN.findall(text)]
     if not found:

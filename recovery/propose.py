@@ -1,0 +1,310 @@
+"""The writers of proposals: what policies make of verdicts, once for each, and what people propose by hand.
+
+A verdict is considered when its evidence is in, or when that was waited for long enough: then the plan says what is
+missing. What was made of it, and why nothing was, stays as a `Consideration`.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import msgspec
+from django.contrib.auth.models import User
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from recovery import exclusions, guards, incidents, ledger, permissions, planning, policies, policy, standing
+from recovery import plan as plans
+from recovery.case_of import case_of, collecting, opt_in
+from recovery.facts import Refusal
+from recovery.ledger import Actor
+from recovery.models import Anomaly, Consideration, Intake, Policy, PolicyVersion, Proposal, Scope
+from recovery.moves import Guarded, begin, hold_cluster, move
+from recovery.plan import Plan
+from recovery.policy import Case, OptIn, Rule
+from recovery.words import (
+    EXCLUDING,
+    OPEN_PROPOSALS,
+    RELIEF,
+    ActionKind,
+    EntryKind,
+    PolicyMode,
+    ProposalState,
+)
+from rules.attempt import InputError
+from verdicts.models import Attempt, Verdict
+from verdicts.record import NotPermitted
+from verdicts.storable import storable_text
+
+log = logging.getLogger(__name__)
+
+__all__ = ["Guarded", "NotPermitted", "consider", "propose_by_hand", "work"]
+
+INTAKE = "proposals"
+#: How long a verdict waits for evidence that is being collected, and how far back it is looked for.
+EVIDENCE_WAIT, LOOK_BACK = timedelta(minutes=10), timedelta(minutes=15)
+#: Verdicts considered by one call.
+AT_ONCE = 200
+#: Guards that hold acting back, not proposing: a person sees the proposal and the brake.
+_BRAKES = frozenset({"kill_switch", "stop", "pace"})
+_OPEN = [state.value for state in OPEN_PROPOSALS]
+_UNDECIDED = [ProposalState.OPEN.value, ProposalState.APPROVED.value]
+MAX_TEXT = 4000
+
+
+def work() -> int:
+    """Consider the verdicts that came since the last look; says how many. Any number of workers may do this at once.
+
+    The watermark begins with the installation: what was concluded before leads to nothing.
+    """
+    now = timezone.now()
+    mark, _ = Intake.objects.get_or_create(name=INTAKE, defaults={"read_until": now + LOOK_BACK})
+    waits = Q(created_at__gt=now - EVIDENCE_WAIT) & Exists(collecting(now).filter(attempt=OuterRef("attempt")))
+    fresh = list(
+        Verdict.objects.current()
+        .filter(~Exists(Consideration.objects.filter(verdict=OuterRef("pk"))), ~waits)
+        .filter(created_at__gte=mark.read_until - LOOK_BACK)
+        .order_by("created_at")
+        .values_list("pk", "attempt__cluster", "created_at")[:AT_ONCE]
+    )
+    for cluster in {cluster for _, cluster, _ in fresh}:
+        incidents.look(cluster)
+    count = 0
+    for pk, _, _ in fresh:
+        try:
+            count += _consider(pk) is not None
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            # The others must not wait for one that cannot be read; it is looked at again while it is recent.
+            log.exception("verdict %s could not be considered", pk)
+    # Rows become visible when their transaction commits, which may be a while after they were dated.
+    until = fresh[-1][2] if len(fresh) == AT_ONCE else now
+    Intake.objects.filter(name=INTAKE, read_until__lt=until).update(read_until=until)
+    return count
+
+
+def consider(verdict_id: UUID) -> list[Proposal]:
+    """Make of a verdict what policies say, once; later calls answer what was made. Raises Verdict.DoesNotExist."""
+    cluster = Verdict.objects.values_list("attempt__cluster", flat=True).get(pk=verdict_id)
+    incidents.look(cluster)
+    return _consider(verdict_id) or []
+
+
+@transaction.atomic
+def _consider(verdict_id: UUID) -> list[Proposal] | None:
+    """The same without looking for shared causes first; None where it waits for evidence."""
+    cluster = Verdict.objects.values_list("attempt__cluster", flat=True).get(pk=verdict_id)
+    hold_cluster(cluster)
+    verdict = Verdict.objects.select_related("ruleset").get(pk=verdict_id)
+    if not verdict.is_current or Consideration.objects.filter(verdict=verdict).exists():
+        return list(Proposal.objects.filter(verdict=verdict))
+    attempt = Attempt.objects.select_related("cluster", "workload").get(pk=verdict.attempt_id)
+    now = timezone.now()
+    if now - verdict.created_at < EVIDENCE_WAIT and collecting(now).filter(attempt=attempt).exists():
+        return None
+    _withdraw_superseded(attempt)
+    exclusions.mark_wrong_if_repeated(verdict)
+    said: list[str] = []
+    made: list[Proposal] = []
+    case = case_of(verdict, attempt)
+    for version in _versions():
+        rule = msgspec.convert(version.body, Rule)
+        fits, why = policy.matches(rule, case)
+        if not fits:
+            said.append(f"{version}: not about it: {why}")
+            continue
+        proposal, word = _by_policy(version, rule, case, verdict, attempt)
+        said.append(f"{version}: {word}")
+        if proposal is not None:
+            made.append(proposal)
+    Consideration.objects.create(verdict=verdict, said=said or ["no policy is in force"])
+    if any(proposal.state != ProposalState.OBSERVED.value for proposal in made):
+        Anomaly.objects.filter(attempt=attempt, proposed_at=None, ended_at=None).update(proposed_at=now)
+    return made
+
+
+def _versions() -> list[PolicyVersion]:
+    """The version in force of each policy, in the order of their names."""
+    rows = PolicyVersion.objects.filter(policy__in=Policy.objects.filter(retired_at=None)).select_related("policy")
+    newest = rows.order_by("policy__name", "-number").distinct("policy__name")
+    return list(newest)
+
+
+def _by_policy(
+    version: PolicyVersion, rule: Rule, case: Case, verdict: Verdict, attempt: Attempt
+) -> tuple[Proposal | None, str]:
+    """The proposal of one policy for a case, and what came of it in words."""
+    scope = policies.scope_for(version, case.cluster, case.domain.value)
+    mode, capped = policy.capped_mode(policies.mode_now(scope, verdict.ruleset.digest), case)
+    plan = planning.by_policy(attempt, verdict, case, rule, version, mode)
+    facts = standing.facts(plan)
+    plan = planning.with_blast(plan, facts, rule)
+    refusals = guards.check(plan, facts, plan.caps)
+    lasting = [refusal for refusal in guards.stands(refusals) if refusal.guard not in _BRAKES]
+    if lasting:
+        if mode is not PolicyMode.OBSERVE and any(one.guard.startswith("budget") for one in lasting):
+            return _tell_of_budget(plan, lasting, version, scope, verdict, attempt)
+        return None, f"nothing was proposed: {guards.in_words(lasting)}"
+    known = Proposal.objects.filter(attempt=attempt, cause=plan.cause)
+    if mode is PolicyMode.OBSERVE:
+        if known.filter(version=version, state=ProposalState.OBSERVED.value, nodes=plan.nodes).exists():
+            return None, "the same was recorded before"
+        proposal = _write(plan, ProposalState.OBSERVED, version, scope, verdict, case.opt_in)
+        return proposal, "it observes: what it would do was recorded"
+    if known.filter(state__in=_OPEN).exists():
+        return None, "another proposal for the same cause is open"
+    by_itself = mode is PolicyMode.AUTOMATIC and not refusals
+    state = ProposalState.APPROVED if by_itself else ProposalState.OPEN
+    proposal = _write(plan, state, version, scope, verdict, case.opt_in)
+    held_up = f"; for now held up: {guards.in_words(refusals)}" if refusals else ""
+    if not by_itself:
+        return proposal, f"proposed for a person to decide{f' ({capped})' if capped else ''}{held_up}"
+    if plan.action in EXCLUDING and plan.caps.settle_seconds:
+        return proposal, f"it acts by itself, in {plan.caps.settle_seconds} s if nothing speaks against it"
+    begin(proposal, actor=Actor.policy(version))
+    return proposal, "it acts by itself"
+
+
+def _tell_of_budget(
+    plan: Plan,
+    refusals: Sequence[Refusal],
+    version: PolicyVersion,
+    scope: Scope,
+    verdict: Verdict,
+    attempt: Attempt,
+) -> tuple[Proposal | None, str]:
+    """Where restarts are used up, a person is offered to tell the owner instead: silence would look like a gap."""
+    why = guards.in_words(refusals)
+    cause = f"budget:{plan.cause}"[:512]
+    word = f"not restarted: {why}"
+    if Proposal.objects.filter(attempt=attempt, cause=cause).exists():
+        return None, word
+    says = f"Tell the owner of job {plan.job_id} that it is not restarted any more: {why}"
+    plan = msgspec.structs.replace(
+        plan,
+        id=str(uuid4()),
+        action=ActionKind.NOTIFY,
+        nodes=[],
+        cause=cause,
+        mode=PolicyMode.ADVISORY,
+        blast={},
+        approvals_needed=1,
+        says=says,
+        reason=why,
+    )
+    return _write(plan, ProposalState.OPEN, version, scope, verdict, None, drawn=False), word
+
+
+@transaction.atomic
+def propose_by_hand(
+    attempt: Attempt | UUID, action: ActionKind, nodes: Sequence[str], *, by: User, reason: str
+) -> Proposal:
+    """Propose an action as a person. Another person approves it; the guards hold for it as for any other.
+
+    Raises NotPermitted, Guarded, InputError that names the field, Attempt.DoesNotExist.
+    """
+    if not by.has_perm(permissions.PROPOSE):
+        raise NotPermitted("Proposing needs the role operator, lead or administrator.")
+    reason = storable_text(reason).strip()
+    if not reason or len(reason) > MAX_TEXT:
+        raise InputError(f"reason: say why, in 1 to {MAX_TEXT} characters")
+    if action in RELIEF:
+        raise InputError("action: a node is given back by lifting its exclusion")
+    if why := plans.wrong_nodes(action, nodes):
+        raise InputError(f"nodes: {why}")
+    pk = attempt if isinstance(attempt, UUID) else attempt.pk
+    hold_cluster(Attempt.objects.values_list("cluster", flat=True).get(pk=pk))
+    row = Attempt.objects.select_related("cluster", "workload").get(pk=pk)
+    verdict = row.verdicts.current().first()
+    plan = planning.by_hand(row, verdict, action, sorted(nodes), by, reason)
+    if Proposal.objects.filter(attempt=row, cause=plan.cause, state__in=_OPEN).exists():
+        raise InputError("action: the same is proposed already and open")
+    facts = standing.facts(plan)
+    plan = planning.with_blast(plan, facts, None)
+    lasting = [one for one in guards.stands(guards.recheck(plan, facts)) if one.guard not in _BRAKES]
+    if lasting:
+        raise Guarded(lasting)
+    return _write(plan, ProposalState.OPEN, None, None, verdict, opt_in(row), by=by, drawn=False)
+
+
+def _is_drawn(proposal_id: str, what: str, share: float) -> bool:
+    """Whether a proposal is among the share that is drawn: told by its id alone, so that nobody can choose."""
+    number = int.from_bytes(hashlib.sha256(f"{what}:{proposal_id}".encode()).digest()[:8], "big")
+    return number < share * 2**64
+
+
+def _write(
+    plan: Plan,
+    state: ProposalState,
+    version: PolicyVersion | None,
+    scope: Scope | None,
+    verdict: Verdict | None,
+    asked: OptIn | None,
+    *,
+    by: User | None = None,
+    drawn: bool = True,
+) -> Proposal:
+    """Write a proposal with its frozen plan, and its entry in the ledger."""
+    raw = plans.canonical(plan)
+    rule = msgspec.convert(version.body, Rule) if version is not None and drawn else None
+    automatic = plan.mode is PolicyMode.AUTOMATIC
+    proposal = Proposal.objects.create(
+        pk=UUID(plan.id),
+        attempt_id=UUID(plan.attempt),
+        verdict=verdict,
+        scope=scope,
+        version=version,
+        made_by=by,
+        cause=plan.cause,
+        action=plan.action.value,
+        mode=plan.mode.value,
+        state=state.value,
+        nodes=plan.nodes,
+        plan=msgspec.json.decode(raw),
+        plan_json=raw.decode(),
+        plan_sha256=plans.digest(plan),
+        approvals_needed=plan.approvals_needed,
+        expires_at=plan.expires,
+        decided_at=timezone.now() if state is ProposalState.APPROVED else None,
+        must_label=rule is not None and _is_drawn(plan.id, "label", rule.label_share),
+        sampled=rule is not None and automatic and _is_drawn(plan.id, "sample", rule.sample_share),
+        injected=bool(asked and asked.drill),
+    )
+    ledger.record(
+        EntryKind.PROPOSAL_OBSERVED if state is ProposalState.OBSERVED else EntryKind.PROPOSAL_MADE,
+        actor=Actor.user(by) if by else Actor.policy(version) if version else Actor.system("propose"),
+        subject=proposal,
+        attempt=proposal.attempt_id,
+        body={
+            "action": plan.action.value,
+            "mode": plan.mode.value,
+            "state": state.value,
+            "nodes": plan.nodes,
+            "cause": plan.cause,
+            "plan_sha256": proposal.plan_sha256,
+            "verdict": plan.verdict,
+            "verdict_sha256": plan.verdict_sha256,
+            "must_label": proposal.must_label,
+            "injected": proposal.injected,
+            "approvals_needed": plan.approvals_needed,
+            "expires": plan.expires,
+        },
+        erasable={"reason": plan.reason} if by else None,
+    )
+    return proposal
+
+
+def _withdraw_superseded(attempt: Attempt) -> None:
+    """Make room for what the current verdict leads to: what rests on an older one is over."""
+    stale: Iterable[Proposal] = (
+        Proposal.objects.select_for_update(of=("self",))
+        .filter(attempt=attempt, state__in=_UNDECIDED, verdict__is_current=False)
+        .exclude(action__in=[kind.value for kind in RELIEF])
+    )
+    for proposal in stale:
+        why = "its verdict was superseded by a newer one"
+        move(proposal, ProposalState.WITHDRAWN, actor=Actor.system("propose"), why=why)
