@@ -5,7 +5,7 @@ Those that call schedulers run in the queue `inquest-recovery`: its worker, the 
 
 from celery import shared_task
 
-from recovery import act, decide, policies, sites, verify, watchdog
+from recovery import act, decide, policies, propose, sites, verify, watchdog
 from recovery.queue import ACT
 
 
@@ -35,8 +35,9 @@ def look_at_schedulers() -> None:
 
 @shared_task(name="recovery.sweep", ignore_result=True, expires=30)
 def sweep() -> None:
-    """Wake the dispatcher for what nobody took, and do what comes with time: expiry, stale plans, brakes."""
+    """Wake the dispatcher for what nobody took, consider new verdicts, and do what comes with time: expiry, brakes."""
     act.sweep()
+    propose.work()
     decide.sweep()
 
 
