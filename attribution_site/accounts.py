@@ -9,8 +9,11 @@ from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
+from django.db import transaction
 from django.http import HttpRequest
 
+from attribution_site import noted
+from recovery.ledger import Actor
 from verdicts.permissions import may_administer
 
 
@@ -42,6 +45,19 @@ class People(UserAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Not of somebody who is more than oneself."""
         return super().has_delete_permission(request, obj) and self._within(request, obj)
+
+    def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **more: Any) -> Any:
+        """The form of an account; what it changes of rights is written down with it."""
+        by = request.user
+        if request.method != "POST" or object_id is None or not object_id.isdecimal() or not isinstance(by, User):
+            return super().changeform_view(request, object_id, *args, **more)
+        with transaction.atomic():
+            person = User.objects.filter(pk=object_id).first()
+            before = noted.rights(person) if person else {}
+            response = super().changeform_view(request, object_id, *args, **more)
+            if person is not None:
+                noted.rights_changed(User.objects.get(pk=object_id), before, by=Actor.user(by))
+        return response
 
     @staticmethod
     def _within(request: HttpRequest, obj: Any) -> bool:

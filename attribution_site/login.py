@@ -22,6 +22,7 @@ from rest_framework.exceptions import AuthenticationFailed, Throttled
 from rest_framework.request import Request
 from rest_framework.throttling import ScopedRateThrottle
 
+from attribution_site import noted
 from attribution_site.tokens import ApiToken
 from verdicts.preferences import carry_at_login
 
@@ -42,19 +43,22 @@ class Failures:
     """
 
     def __init__(self, name: str, request: HttpRequest | Request | None) -> None:
-        name = name.strip().casefold()[:150]
-        address = caller(request) if request is not None else ""
-        self._counters = [f"login:name:{name.encode(errors='replace').hex()}", f"login:from:{address}"]
+        self._name = name.strip().casefold()[:150]
+        self._address = caller(request) if request is not None else ""
+        self._counters = [f"login:name:{self._name.encode(errors='replace').hex()}", f"login:from:{self._address}"]
 
     def too_many(self) -> bool:
         """Whether it is time to wait."""
         return any(count >= settings.LOGIN_FAILURES_ALLOWED for count in cache.get_many(self._counters).values())
 
     def count(self) -> None:
-        """One more."""
+        """One more; the one that makes somebody wait is written down."""
+        counts = []
         for counter in self._counters:
             cache.add(counter, 0, timeout=settings.LOGIN_FAILURES_SECONDS)
-            cache.incr(counter)
+            counts.append(cache.incr(counter))
+        if settings.LOGIN_FAILURES_ALLOWED in counts:
+            noted.guessing_stopped(self._name, self._address)
 
 
 class LimitedLoginForm(AuthenticationForm):

@@ -22,6 +22,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYP
 from prometheus_client.registry import Collector
 
 from attribution_site.health import ruleset_digest
+from recovery import ledger_find
 from verdicts import measure, source_find
 
 log = structlog.get_logger("inquest.metrics")
@@ -62,6 +63,7 @@ class Numbers(Collector):
         yield standing
         yield from _sources()
         yield from _rules()
+        yield from _ledger()
 
 
 def _sources() -> Iterator[Metric]:
@@ -122,6 +124,30 @@ def _rules() -> Iterator[Metric]:
         info = GaugeMetricFamily("inquest_ruleset", "1, with the ruleset that this process uses.", labels=["digest"])
         info.add_metric([digest], 1)
         yield info
+
+
+def _ledger() -> Iterator[Metric]:
+    standing = ledger_find.standing()
+    yield CounterMetricFamily("inquest_ledger_entries", "Entries of the decision ledger.", value=standing.entries)
+    yield GaugeMetricFamily(
+        "inquest_ledger_unsigned_entries",
+        "Entries after the last signed checkpoint.",
+        value=standing.entries - standing.signed,
+    )
+    if standing.signed_at is not None:
+        yield GaugeMetricFamily(
+            "inquest_ledger_checkpoint_timestamp_seconds",
+            "When the last checkpoint was signed.",
+            value=standing.signed_at.timestamp(),
+        )
+    failed = GaugeMetricFamily(
+        "inquest_ledger_checkpoint_failed_timestamp_seconds",
+        "When making or keeping a checkpoint was last told to fail, by what failed.",
+        labels=["where"],
+    )
+    for where, at in standing.failures.items():
+        failed.add_metric([where], at.timestamp())
+    yield failed
 
 
 class Answer:

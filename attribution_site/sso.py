@@ -31,7 +31,9 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from attribution_site import noted
 from attribution_site.roles import ROLES
+from recovery.ledger import Actor
 from verdicts.preferences import carry_at_login
 
 log = structlog.get_logger("inquest.sso")
@@ -205,8 +207,10 @@ def _give(user: User, roles: set[str]) -> None:
     had = set(user.groups.filter(name__in=ROLES).values_list("name", flat=True))
     if had == roles:
         return
+    before = noted.rights(user)
     user.groups.remove(*Group.objects.filter(name__in=had - roles))
     user.groups.add(*Group.objects.filter(name__in=roles - had))
+    noted.rights_changed(user, before, by=Actor.system("sso"))
     log.info("sso.roles", user=user.get_username(), given=sorted(roles - had), taken=sorted(had - roles))
 
 

@@ -1,0 +1,51 @@
+"""What of log-ins and accounts is worth an entry of the ledger: guesses that were stopped, and rights that changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from recovery import ledger
+from recovery.words import EntryKind
+from verdicts.storable import storable_text
+
+
+def rights(user: User) -> dict[str, Any]:
+    """What an account may do, in short."""
+    return {
+        "roles": sorted(user.groups.values_list("name", flat=True)),
+        "active": user.is_active,
+        "staff": user.is_staff,
+        "superuser": user.is_superuser,
+    }
+
+
+def rights_changed(user: User, before: dict[str, Any], *, by: ledger.Actor) -> None:
+    """Write down that an account may do something else now, if it does."""
+    after = rights(user)
+    if after != before:
+        with transaction.atomic():
+            ledger.record(
+                EntryKind.SIGN_IN,
+                actor=by,
+                subject=("account", user.get_username()),
+                body={"what": "rights changed", "before": before, "after": after},
+            )
+
+
+@transaction.atomic
+def guessing_stopped(name: str, address: str) -> None:
+    """Write down that an account, or an address, is made to wait after too many wrong passwords.
+
+    A name that is no account's is not told: people type passwords there.
+    """
+    known = User.objects.filter(username__iexact=storable_text(name)).first()
+    ledger.record(
+        EntryKind.SIGN_IN,
+        actor=ledger.Actor.system("login"),
+        subject=("account", known.get_username() if known else ""),
+        body={"what": "too many wrong passwords", "account": bool(known)},
+        erasable={"address": address} if address else {},
+    )
