@@ -19,6 +19,26 @@ SOURCE_NAMES = {
     Source.GPU_EVENTS: "GPU event record",
     Source.PROGRESS: "progress record",
 }
+#: Within a sentence; pages begin their labels with the same words.
+DOMAIN_NAMES = {
+    Domain.GPU_HARDWARE: "GPU hardware",
+    Domain.NVLINK_FABRIC: "NVLink fabric",
+    Domain.NETWORK_FABRIC: "network fabric",
+    Domain.HOST_HARDWARE: "host hardware",
+    Domain.HOST_SOFTWARE: "host software",
+    Domain.STORAGE: "storage",
+    Domain.SCHEDULER: "scheduler",
+    Domain.CONTAINER_IMAGE: "container image",
+    Domain.APPLICATION_CODE: "application code",
+    Domain.APPLICATION_CONFIG: "application configuration",
+    Domain.RESOURCE_EXHAUSTION: "resource exhaustion",
+    Domain.FACILITY: "facility",
+    Domain.USER_ACTION: "user action",
+    Domain.MAINTENANCE: "maintenance",
+    Domain.AMBIGUOUS: "ambiguous",
+    Domain.UNATTRIBUTED: "unattributed",
+    Domain.NO_FAILURE: "no failure",
+}
 STATUS_WORDS = {
     ReportStatus.OK: "was read",
     ReportStatus.PARTIAL: "was read only in part",
@@ -58,7 +78,7 @@ def _headline(verdict: Verdict) -> str:
         end = STATE_WORDS[verdict.terminal_state]
         return f"The attempt {end}; no failure was seen in what was collected."
     if domain is Domain.AMBIGUOUS:
-        parts = [f"{f.title} ({f.domain}{where(f)})" for f in verdict.candidates[:3]]
+        parts = [f"{f.title} ({DOMAIN_NAMES[f.domain] if f.domain else ''}{where(f)})" for f in verdict.candidates[:3]]
         more = len(verdict.candidates) - len(parts)
         if more:
             parts.append(f"and {more} more")

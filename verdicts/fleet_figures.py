@@ -17,8 +17,10 @@ MOST_COLUMNS = 14
 WEEK = timedelta(weeks=1)
 
 
-def _heat(x: list[str], y: list[str], z: list[list[int]], at: list[list[str]], what: str) -> dict[str, Any]:
-    """A heat map; nothing is not coloured, so that it cannot be read as a little."""
+def _heat(
+    x: list[str], y: list[str], z: list[list[int]], at: list[list[str]], what: str, axes: tuple[str, str]
+) -> dict[str, Any]:
+    """A heat map with its axes named; nothing is not coloured, so that it cannot be read as a little."""
     return {
         "data": [
             {
@@ -37,10 +39,10 @@ def _heat(x: list[str], y: list[str], z: list[list[int]], at: list[list[str]], w
             }
         ],
         "layout": {
-            "height": 110 + 26 * len(y),
-            "margin": {"t": 10, "b": 110, "l": 10, "r": 10},
-            "xaxis": {"type": "category", "tickangle": -35, "automargin": True},
-            "yaxis": {"type": "category", "autorange": "reversed", "automargin": True},
+            "height": 140 + 26 * len(y),
+            "margin": {"t": 10, "b": 130, "l": 10, "r": 10},
+            "xaxis": {"type": "category", "tickangle": -35, "automargin": True, "title": {"text": axes[0]}},
+            "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "title": {"text": axes[1]}},
         },
     }
 
@@ -80,6 +82,7 @@ def heat_map(heat: Heat, span: Span) -> dict[str, Any] | None:
         [numbers for _, numbers in heat.rows],
         [[_listed(node=row.name, symptom=symptom, **time) for symptom in heat.symptoms] for row, _ in heat.rows],
         "verdicts",
+        ("Symptom (the number in a field: verdicts)", "Node"),
     )
 
 
@@ -124,4 +127,5 @@ def node_over_time(node: Node, counted: Sequence[tuple[str, list[int]]], span: S
             for symptom, _ in counted
         ],
         "verdicts in the week from there",
+        ("Week from Monday, UTC (the number in a field: verdicts)", "Symptom"),
     )

@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from verdicts import permissions
-from verdicts.charts import words
+from verdicts import permissions, wording
+from verdicts.charts import whole_ticks, words
 from verdicts.facets import text_of
 from verdicts.guard import Request, permitted
 from verdicts.models import Attempt
@@ -18,8 +18,6 @@ from verdicts.overview_find import OFFENDER_DAYS, RIGHT_DAYS, WEEKS, Overview, o
 
 #: Domains that a chart tells apart; the others are one colour, and the table has them all.
 MOST_DRAWN = 6
-_COLOURS = ("var(--blue)", "var(--amber)", "var(--violet)", "var(--teal)", "var(--red)", "var(--green)")
-_PATTERNS = ("", "/", ".", "x", "\\", "-")
 
 
 @require_safe
@@ -73,10 +71,10 @@ def _figure(found: Overview) -> dict[str, Any]:
             "x": starts,
             "y": [week.domains[domain].count for week in found.weeks],
             "customdata": [f"{at}?{week.domains[domain].query}" for week in found.weeks],
-            "marker": {"color": colour, "pattern": {"shape": pattern}},
+            "marker": _marker(domain),
             "hovertemplate": "%{y:,} in the week of %{x}",
         }
-        for domain, colour, pattern in zip(drawn, _COLOURS, _PATTERNS, strict=False)
+        for domain in drawn
     ]
     if rest:
         data.append(
@@ -86,7 +84,7 @@ def _figure(found: Overview) -> dict[str, Any]:
                 "x": starts,
                 "y": [sum(week.domains[domain].count for domain in rest) for week in found.weeks],
                 "customdata": [f"{at}?{week.total.query}" for week in found.weeks],
-                "marker": {"color": "var(--grey-line)"},
+                "marker": _marker(""),
                 "hovertemplate": "%{y:,} in the week of %{x}",
             }
         )
@@ -96,10 +94,21 @@ def _figure(found: Overview) -> dict[str, Any]:
             "barmode": "stack",
             "height": 320,
             "xaxis": {"type": "category", "title": {"text": f"Week from (to {last:%d %b %Y})"}},
-            "yaxis": {"title": {"text": "Attempts that failed"}, "rangemode": "tozero", "tickformat": ",d"},
+            "yaxis": {
+                "title": {"text": "Attempts that failed"},
+                "rangemode": "tozero",
+                "tickformat": ",d",
+                **whole_ticks(max(week.total.count for week in found.weeks)),
+            },
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         },
     }
+
+
+def _marker(domain: str) -> dict[str, Any]:
+    """A domain looks the same in every week and at every visit, however often it occurs."""
+    colour, pattern = wording.MARKS.get(domain, wording.MARK_OF_OTHERS)
+    return {"color": colour, "pattern": {"shape": pattern}}
 
 
 def as_data(found: Overview) -> dict[str, Any]:
@@ -110,6 +119,7 @@ def as_data(found: Overview) -> dict[str, Any]:
 
     return {
         "now": found.now.isoformat(),
+        "latest_end": found.latest.isoformat() if found.latest else None,
         "needs_a_person": {
             "ambiguous": number(found.ambiguous),
             "unattributed": number(found.unattributed),

@@ -16,7 +16,7 @@ from verdicts import source_find
 from verdicts.filters import NOT_ANALYSED
 from verdicts.keyset import MOST_COUNTED, MOST_READ
 from verdicts.listing import asked
-from verdicts.models import Discovery, SourceState
+from verdicts.models import Attempt, Discovery, SourceState
 from verdicts.shares import Share, share
 
 #: How an attempt ends that did not end as its people wanted.
@@ -98,6 +98,12 @@ class Overview:
     wrongness: Share
     blind: list[SourceState]
     failing: list[Discovery]
+    latest: datetime | None
+
+    @property
+    def quiet_since(self) -> datetime | None:
+        """When the last attempt ended, where that lies before everything that is counted by days here."""
+        return self.latest if self.latest and self.latest < self.now - timedelta(days=7) else None
 
 
 def _said(query: Query) -> str:
@@ -183,6 +189,12 @@ def _offenders(now: datetime) -> tuple[list[Offender], list[Offender]]:
     return told["node"], told["shared"]
 
 
+def _latest() -> datetime | None:
+    """When the last attempt ended that is over."""
+    ended = Attempt.objects.filter(ended_at__isnull=False).order_by("-ended_at")
+    return ended.values_list("ended_at", flat=True).first()
+
+
 def overview(now: datetime) -> Overview:
     """The overview as it is at a time; ranges begin at full hours, so that a link made from them is short."""
     hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
@@ -221,4 +233,5 @@ def overview(now: datetime) -> Overview:
         wrongness=share(min(wrong.count, decided.count), decided.count),
         blind=source_find.blind()[:MOST_BLIND],
         failing=source_find.failing()[:MOST_BLIND],
+        latest=_latest(),
     )

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from rules.explain import DOMAIN_NAMES
 from rules.words import Domain, Maturity, Relation, ReportStatus, Role, Source, State, Strength
 from verdicts.choices import FindingStatus, Label
 
@@ -14,25 +15,53 @@ class Look(NamedTuple):
     icon: str = ""
 
 
+def _label(domain: Domain) -> str:
+    name = DOMAIN_NAMES[domain]
+    return name[0].upper() + name[1:]
+
+
 DOMAINS: dict[str, Look] = {
-    Domain.GPU_HARDWARE: Look("GPU hardware", "blue"),
-    Domain.NVLINK_FABRIC: Look("NVLink fabric", "blue"),
-    Domain.NETWORK_FABRIC: Look("Network fabric", "blue"),
-    Domain.HOST_HARDWARE: Look("Host hardware", "blue"),
-    Domain.HOST_SOFTWARE: Look("Host software", "teal"),
-    Domain.STORAGE: Look("Storage", "teal"),
-    Domain.SCHEDULER: Look("Scheduler", "teal"),
-    Domain.FACILITY: Look("Facility", "teal"),
-    Domain.MAINTENANCE: Look("Maintenance", "teal"),
-    Domain.CONTAINER_IMAGE: Look("Container image", "violet"),
-    Domain.APPLICATION_CODE: Look("Application code", "violet"),
-    Domain.APPLICATION_CONFIG: Look("Application configuration", "violet"),
-    Domain.RESOURCE_EXHAUSTION: Look("Resource exhaustion", "violet"),
-    Domain.USER_ACTION: Look("User action", "violet"),
-    Domain.AMBIGUOUS: Look("Ambiguous", "amber open", "several"),
-    Domain.UNATTRIBUTED: Look("Unattributed", "dotted", "question"),
-    Domain.NO_FAILURE: Look("No failure", "green", "check"),
+    Domain.GPU_HARDWARE: Look(_label(Domain.GPU_HARDWARE), "blue"),
+    Domain.NVLINK_FABRIC: Look(_label(Domain.NVLINK_FABRIC), "blue"),
+    Domain.NETWORK_FABRIC: Look(_label(Domain.NETWORK_FABRIC), "blue"),
+    Domain.HOST_HARDWARE: Look(_label(Domain.HOST_HARDWARE), "blue"),
+    Domain.HOST_SOFTWARE: Look(_label(Domain.HOST_SOFTWARE), "teal"),
+    Domain.STORAGE: Look(_label(Domain.STORAGE), "teal"),
+    Domain.SCHEDULER: Look(_label(Domain.SCHEDULER), "teal"),
+    Domain.FACILITY: Look(_label(Domain.FACILITY), "teal"),
+    Domain.MAINTENANCE: Look(_label(Domain.MAINTENANCE), "teal"),
+    Domain.CONTAINER_IMAGE: Look(_label(Domain.CONTAINER_IMAGE), "violet"),
+    Domain.APPLICATION_CODE: Look(_label(Domain.APPLICATION_CODE), "violet"),
+    Domain.APPLICATION_CONFIG: Look(_label(Domain.APPLICATION_CONFIG), "violet"),
+    Domain.RESOURCE_EXHAUSTION: Look(_label(Domain.RESOURCE_EXHAUSTION), "violet"),
+    Domain.USER_ACTION: Look(_label(Domain.USER_ACTION), "violet"),
+    Domain.AMBIGUOUS: Look(_label(Domain.AMBIGUOUS), "amber open", "several"),
+    Domain.UNATTRIBUTED: Look(_label(Domain.UNATTRIBUTED), "dotted", "question"),
+    Domain.NO_FAILURE: Look(_label(Domain.NO_FAILURE), "green", "check"),
 }
+
+#: How a chart draws a domain, wherever and however often it occurs: a colour, and a pattern for those of one colour.
+MARKS: dict[str, tuple[str, str]] = {
+    Domain.GPU_HARDWARE: ("var(--blue)", ""),
+    Domain.NVLINK_FABRIC: ("var(--blue)", "/"),
+    Domain.NETWORK_FABRIC: ("var(--teal)", ""),
+    Domain.HOST_HARDWARE: ("var(--red)", ""),
+    Domain.HOST_SOFTWARE: ("var(--red)", "/"),
+    Domain.STORAGE: ("var(--teal)", "/"),
+    Domain.SCHEDULER: ("var(--green)", "/"),
+    Domain.CONTAINER_IMAGE: ("var(--violet)", "/"),
+    Domain.APPLICATION_CODE: ("var(--violet)", ""),
+    Domain.APPLICATION_CONFIG: ("var(--violet)", "."),
+    Domain.RESOURCE_EXHAUSTION: ("var(--green)", ""),
+    Domain.FACILITY: ("var(--red)", "."),
+    Domain.USER_ACTION: ("var(--green)", "."),
+    Domain.MAINTENANCE: ("var(--teal)", "."),
+    Domain.AMBIGUOUS: ("var(--amber)", ""),
+    Domain.UNATTRIBUTED: ("var(--amber)", "/"),
+    Domain.NO_FAILURE: ("var(--blue)", "."),
+}
+#: Attempts without a verdict, and domains that are drawn together.
+MARK_OF_OTHERS = ("var(--grey-line)", "")
 
 STATES: dict[str, Look] = {
     State.SUCCEEDED: Look("Succeeded", "green", "check"),

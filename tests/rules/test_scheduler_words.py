@@ -3,7 +3,7 @@
 from rules.attempt import CollectorReport
 from rules.verdict import Verdict
 from rules.words import Domain, ReportStatus, Source, State
-from tests.rules.builders import an_attempt, reports, seen, verdict_on
+from tests.rules.builders import a_rule, a_ruleset, an_attempt, reports, seen, verdict_on
 
 
 def ended(state: str, *lines: str, **fields: str) -> Verdict:
@@ -56,3 +56,10 @@ def test_what_answered_and_had_nothing_is_no_blind_spot_but_an_empty_log_of_the_
     blind = {spot.source for spot in verdict.blind_spots}
     assert Source.APPLOG in blind
     assert Source.GPU_EVENTS not in blind
+
+
+def test_a_headline_names_domains_as_people_do() -> None:
+    rules = a_ruleset(a_rule("a.b", "BROKEN"), a_rule("c.d", "LOST", domain='"resource_exhaustion"'))
+    verdict = verdict_on(seen("syslog", "BROKEN", "LOST", node="n1"), ruleset=rules)
+    assert verdict.attributed_domain is Domain.AMBIGUOUS
+    assert "(GPU hardware, node n1)" in verdict.headline and "(resource exhaustion, node n1)" in verdict.headline

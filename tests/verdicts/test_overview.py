@@ -24,7 +24,8 @@ from tests.verdicts.page_bodies import (
     no_failure_body,
     nvlink_body,
 )
-from verdicts import source_find
+from verdicts import source_find, wording
+from verdicts.charts import whole_ticks
 from verdicts.choices import Label
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.files import Files
@@ -35,7 +36,7 @@ from verdicts.shares import share
 pytestmark = pytest.mark.django_db
 
 NOW = datetime(2026, 11, 25, 10, 30, tzinfo=UTC)
-QUERIES = 8
+QUERIES = 9
 
 
 @pytest.fixture
@@ -178,6 +179,25 @@ def test_the_chart_has_the_numbers_of_the_table(client_at: Client) -> None:
     bars = page.context["figure"]["data"]
     assert [sum(bar["y"][place] for bar in bars) for place in range(len(weeks))] == [week.total.count for week in weeks]
     assert sum(week.total.count for week in weeks) > 10
+
+
+def test_a_domain_looks_the_same_whatever_its_share(client_at: Client) -> None:
+    assert len(set(wording.MARKS.values())) == len(wording.MARKS) == len(Domain)
+    a_fleet()
+    figure = client_at.get("/").context["figure"]
+    named = {bar["name"]: bar["marker"] for bar in figure["data"]}
+    colour, pattern = wording.MARKS["nvlink_fabric"]
+    assert named["NVLink fabric"] == {"color": colour, "pattern": {"shape": pattern}}
+    assert figure["layout"]["yaxis"]["dtick"] == int(figure["layout"]["yaxis"]["dtick"]) >= 1
+    assert [whole_ticks(most)["dtick"] for most in (0, 6, 7, 13, 100, 99_999)] == [1, 1, 2, 5, 20, 20_000]
+
+
+def test_samples_of_weeks_ago_are_not_taken_for_peace(client_at: Client) -> None:
+    ended(24 * 30, 1)
+    page = client_at.get("/").content.decode()
+    assert "Nothing has ended for more than 7 days" in page
+    ended(3, 2)
+    assert "Nothing has ended" not in client_at.get("/").content.decode()
 
 
 def test_the_api_says_the_same(client_at: Client, client_of: Callable[..., APIClient]) -> None:
