@@ -25,6 +25,7 @@ COMMANDS: dict[str, Entry] = {
     "explain": Entry("rules.cli:explain", "Say why a job failed, from its logs alone."),
     "ingest": Entry("verdicts.cli:ingest", "Store an incident folder and ask for its verdict."),
     "ledger": Entry("recovery.ledger_cli:ledger", "Verify the decision ledger, or export it."),
+    "recovery": Entry("recovery.recovery_cli:recovery", "Stop what acts on schedulers, let it go on, look at it."),
     "sources": Entry("verdicts.sources_cli:sources", "Check the systems that evidence is read from."),
     "rules": Entry("rules.cli:rules", "List, lint and test the rules."),
 }
