@@ -2,5 +2,6 @@
 
 from recovery.actuators.observe import ObserveSettings
 from recovery.actuators.slurm import SlurmSettings
+from recovery.actuators.webhook import WebhookSettings
 
-ActuatorKind = ObserveSettings | SlurmSettings
+ActuatorKind = ObserveSettings | SlurmSettings | WebhookSettings

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recovery.actuators.base import Aim, BadAim, MaybeApplied, NotApplied, Refused, Unseen
+from recovery.actuators.base import Actuator, Aim, BadAim, MaybeApplied, NotApplied, Refused, Unseen
 from recovery.actuators.slurm import Slurm
 from recovery.actuators.stepper import Answer, Call, Next, Turn, next_thing
 from recovery.words import ActionKind, ActionState
@@ -42,16 +42,17 @@ def slurm(fake: FakeSlurm, partitions: frozenset[str] = frozenset()) -> Slurm:
 class Run:
     """A dispatcher in small: what it remembers is what it wrote down, and it may die anywhere."""
 
-    fake: FakeSlurm
+    fake: FakeSlurm = dataclasses.field(default_factory=FakeSlurm)
     aim: Aim = dataclasses.field(default_factory=an_aim)
     calls: list[Call] = dataclasses.field(default_factory=list)
     now: datetime = START
     stop: str = ""
     partitions: frozenset[str] = frozenset()
+    way: Actuator | None = None
 
     def turn(self) -> Next | None:
         """One look and what follows from it; None where it could not look."""
-        way = slurm(self.fake, self.partitions)
+        way = self.way or slurm(self.fake, self.partitions)
         self.now += timedelta(seconds=1)
         aim = dataclasses.replace(self.aim, begun=bool(self.calls))
         steps, undo = way.steps(aim.action), way.undo(aim.action)
