@@ -1,6 +1,7 @@
 """Proposals that give a node back. They need no approval and no guard but that the node is one that Inquest took."""
 
 from datetime import timedelta
+from uuid import UUID
 
 import msgspec
 from django.contrib.auth.models import User
@@ -55,7 +56,7 @@ def propose_relief(
     plan = _plan(exclusion, actor, reason)
     raw = plans.canonical(plan)
     proposal = Proposal.objects.create(
-        pk=plan.id,
+        pk=UUID(plan.id),
         attempt_id=exclusion.attempt_id,
         made_by=by,
         cause=cause_of(exclusion),
