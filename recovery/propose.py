@@ -256,6 +256,7 @@ def _write(
         pk=UUID(plan.id),
         attempt_id=UUID(plan.attempt),
         verdict=verdict,
+        anomaly=Anomaly.objects.filter(attempt=UUID(plan.attempt)).order_by("-detected_at").first(),
         scope=scope,
         version=version,
         made_by=by,

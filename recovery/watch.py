@@ -15,15 +15,15 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Avg, Count, F, Max, Q
+from django.db.models import Avg, Count, Exists, F, Max, OuterRef, Q, Subquery
 from django.utils import timezone
 
 from recovery import blind, detect, ledger, watch_evidence
 from recovery.blind import Heard, Way
 from recovery.detect import FatalLine, Finding, Limits, RankState
 from recovery.ledger import Actor
-from recovery.models import Anomaly, Blindness, Intake, ProgressReading, ProgressSample, RankProgress
-from recovery.words import AnomalyKind, EntryKind, Via
+from recovery.models import Anomaly, Blindness, Intake, ProgressReading, ProgressSample, Proposal, RankProgress
+from recovery.words import AnomalyKind, EntryKind, ProposalState, Via
 from verdicts.clusters import current_clusters
 from verdicts.models import Attempt, Collection
 
@@ -70,8 +70,9 @@ def work(now: datetime | None = None) -> int:
     silent = _silent(watched.values(), now, bounds)
     _note_blindness(watched, silent, now, bounds)
     _end_what_is_over(watched, now)
-    found = _hangs(watched, silent, now, bounds) + _stragglers(watched, now, bounds)
-    return found + ended(now)
+    found = _hangs(watched, silent, now, bounds) + _stragglers(watched, now, bounds) + ended(now)
+    _note_proposals(now)
+    return found
 
 
 def fatal(lines: Mapping[UUID, Sequence[FatalLine]], now: datetime | None = None) -> int:
@@ -295,6 +296,14 @@ def end_anomaly(anomaly: Anomaly, at: datetime, why: str, *, tell: bool = True) 
     at = max(at, anomaly.detected_at)
     if Anomaly.objects.filter(pk=anomaly.pk, ended_at__isnull=True).update(ended_at=at) and tell:
         watch_evidence.tell_over(anomaly, at, why)
+
+
+def _note_proposals(now: datetime) -> None:
+    """Write down when something was first proposed after an anomaly: the fourth of its times."""
+    made = Proposal.objects.filter(attempt=OuterRef("attempt"), created_at__gte=OuterRef("event_at"))
+    first = made.exclude(state=ProposalState.OBSERVED.value).order_by("created_at").values("created_at")[:1]
+    fresh = Anomaly.objects.filter(proposed_at__isnull=True, detected_at__gte=now - MAX_AGE)
+    fresh.filter(Exists(made.exclude(state=ProposalState.OBSERVED.value))).update(proposed_at=Subquery(first))
 
 
 def _samples(attempts: Iterable[UUID], now: datetime) -> dict[UUID, list[tuple[float, int]]]:

@@ -7,13 +7,15 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from recovery import progress, watch
+from recovery import progress, propose, watch
 from recovery.detect import FatalLine
 from recovery.models import Anomaly, Blindness, LedgerEntry
 from recovery.progress import Sign
 from recovery.words import EntryKind, Via
-from rules.words import Role
+from rules.words import Domain, Role
+from tests.recovery.deciding import a_cluster, a_policy, in_mode
 from tests.recovery.test_progress import NOW, an_attempt
 from verdicts.choices import Mode
 from verdicts.conclude import attribute_now, request_attribution
@@ -152,3 +154,23 @@ def test_a_pass_over_attempts_that_move_takes_few_statements_however_many_they_a
     ) as few:
         watch.work(at(20))
     assert len(few) <= 14
+
+
+def test_a_hang_leads_to_a_verdict_and_that_to_a_proposal_that_names_it() -> None:
+    a_cluster()
+    in_mode(
+        a_policy("again", action="restart", match={"domains": ["unattributed"]}).policy, "advisory", Domain.UNATTRIBUTED
+    )
+    attempt, now = an_attempt(), timezone.now()
+    for number in range(12):
+        signs = [Sign(rank=rank, step=number, collective=number, node=f"n{rank + 1}") for rank in (0, 1)]
+        progress.post(attempt, signs, Via.POST, now=now - timedelta(seconds=60 * (20 - number)))
+    assert watch.work(now) == 1
+    verdict = attribute_now(request_attribution(attempt.pk, Mode.SLOW).pk)
+    assert verdict is not None and (verdict.state, verdict.domain) == ("hung", "unattributed")
+    (proposal,) = propose.consider(verdict.pk)
+    found = Anomaly.objects.get()
+    assert proposal.anomaly == found and proposal.state == "open"
+    watch.work(timezone.now())
+    found.refresh_from_db()
+    assert found.proposed_at is not None and found.proposed_at >= found.detected_at >= found.observed_at
