@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
@@ -12,8 +13,10 @@ from django.db import DatabaseError, connection, transaction
 
 from recovery import ledger
 from recovery.chain import START, body_hash, content_hash, link_hash
-from recovery.models import LedgerCheckpoint, LedgerContent, LedgerEntry, LedgerLink
-from recovery.words import EntryKind
+from recovery.models import LedgerCheckpoint, LedgerContent, LedgerEntry, LedgerLink, Veto
+from recovery.words import EntryKind, VetoKind
+from tests.verdicts.builders import a_user
+from verdicts.models import Cluster
 
 DEPLOY = Path(__file__).parents[2] / "docs/deploy.md"
 SYSTEM = ledger.Actor.system("tests")
@@ -81,6 +84,39 @@ def test_concurrent_writers_and_those_who_roll_back_leave_no_gap(transactional_d
         assert link.previous == previous
         assert link.hash == link_hash(link.number, previous, link.entry.body_sha256)
         previous = link.hash
+
+
+def test_who_waits_for_a_row_at_its_commit_does_not_hold_up_the_chain(transactional_db: None) -> None:
+    """Foreign keys are looked at when a transaction commits, too: nobody may wait for them with the chain's lock."""
+    cluster = Cluster.objects.create(name="alpha")
+    ada = a_user("ada")
+    failed: list[BaseException] = []
+
+    def veto() -> None:
+        try:
+            with transaction.atomic():
+                an_entry(1)
+                Veto.objects.create(cluster=cluster, kind=VetoKind.NODE.value, value="gpu-01", reason="-", by=ada)
+        except BaseException as error:  # noqa: BLE001  # told by the test
+            failed.append(error)
+        finally:
+            connection.close()
+
+    other = threading.Thread(target=veto)
+    with transaction.atomic():
+        Cluster.objects.select_for_update().get(pk=cluster.pk)
+        other.start()
+        deadline = time.monotonic() + 30
+        waiting = False
+        while not waiting:
+            assert time.monotonic() < deadline
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()")
+                waiting = cursor.fetchone()[0] > 0
+        an_entry(2)
+    other.join(30)
+    assert not failed
+    assert list(LedgerLink.objects.values_list("entry__subject", flat=True)) == ["2", "1"]
 
 
 REFUSED = [
