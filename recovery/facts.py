@@ -69,7 +69,8 @@ class WrongExclusion(msgspec.Struct, frozen=True, kw_only=True):
 class Element(msgspec.Struct, frozen=True, kw_only=True):
     """A partition, rack, switch or the cluster that plan's nodes are in.
 
-    `of` is how many nodes it has, None where that is not known. `away` are those kept away now, `taken` the plan's.
+    `of` is how many nodes it has as far as is known, None where nothing is; `exact` that there are no others. `away` are
+    those kept away now, `taken` the plan's.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class Element(msgspec.Struct, frozen=True, kw_only=True):
     of: int | None
     away: frozenset[str] = frozenset()
     taken: frozenset[str] = frozenset()
+    exact: bool = False
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):

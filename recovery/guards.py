@@ -38,6 +38,7 @@ __all__ = [
     "VetoNow",
     "WrongExclusion",
     "check",
+    "doubt_of_room",
     "gained",
     "in_words",
     "recheck",
@@ -293,22 +294,42 @@ def _shares(plan: Plan, facts: Facts, caps: Caps) -> Iterator[Refusal]:
 
 
 def _capacity(plan: Plan, facts: Facts, caps: Caps) -> Iterator[Refusal]:
-    """Enough must stay for everybody, and for the job itself: a restart that never starts helps nobody."""
-    parts = [element for element in facts.elements if element.kind == "partition"]
-    for element in parts or [element for element in facts.elements if element.kind == "cluster"]:
+    """Enough must stay for everybody, and for the job itself: a restart that never starts helps nobody.
+
+    Nodes that nobody named lately are not counted, so that one node alone is refused only where the count is exact.
+    """
+    for element in _places(facts):
         gone = element.away | element.taken
         if element.of is None:
             if len(plan.nodes) > 1:
                 yield Refusal(guard="capacity", said=f"how many nodes {element.name or 'it'} has is not known")
             continue
+        if len(gone) <= 1 and not element.exact:
+            continue
         left = element.of - len(gone)
+        what = f"{element.kind} {element.name or '(not named)'}"
         if plan.action is ActionKind.RESTART_EXCLUDING and left < plan.job_nodes:
-            said = f"{left} nodes of {element.kind} {element.name} would be left, and the job needs {plan.job_nodes}"
+            said = f"{left} nodes of {what} would be left, and the job needs {plan.job_nodes}"
             yield Refusal(guard="capacity", said=said, clears=True)
         elif len(gone) > 1 and left < caps.healthy_share * element.of:
-            least = f"{caps.healthy_share:.0%} must stay"
-            said = f"{left} of {element.of} nodes of {element.kind} {element.name} would be left, and {least}"
+            said = f"{left} of {element.of} nodes of {what} would be left, and {caps.healthy_share:.0%} must stay"
             yield Refusal(guard="capacity", said=said, clears=True)
+
+
+def doubt_of_room(plan: Plan, facts: Facts) -> str:
+    """What is not known of the room that a job needs to start again without its nodes; empty where there is enough."""
+    for element in _places(facts):
+        left = (element.of or 0) - len(element.away | element.taken)
+        if plan.action is ActionKind.RESTART_EXCLUDING and not element.exact and left < plan.job_nodes:
+            where = f"{element.kind} {element.name or '(not named)'}"
+            return f"the job needs {plan.job_nodes} nodes, and of {where} {left} others are known: it may have to wait"
+    return ""
+
+
+def _places(facts: Facts) -> list[Element]:
+    """The partitions that a job can run in; the cluster where none is known."""
+    parts = [element for element in facts.elements if element.kind == "partition"]
+    return parts or [element for element in facts.elements if element.kind == "cluster"]
 
 
 def _cluster(plan: Plan) -> str:

@@ -7,7 +7,7 @@ import msgspec
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from recovery import cost, experience, standing
+from recovery import cost, experience, guards, standing
 from recovery import plan as plans
 from recovery.caps import Caps, bounded
 from recovery.case_of import blamed, cause_and_locus, evidence, gaps, overturned_by
@@ -142,7 +142,9 @@ def with_blast(plan: Plan, facts: Facts, rule: Rule | None) -> Plan:
         if before is None or _share(taken) > _share(before):
             blast[element.kind] = taken
     needed = plans.approvals(plan.action, plan.nodes, blast.get("partition"), rule.approvals if rule else 1)
-    return msgspec.structs.replace(plan, blast=blast, approvals_needed=needed)
+    doubt = guards.doubt_of_room(plan, facts)
+    known = [*plan.gaps, doubt] if doubt else plan.gaps
+    return msgspec.structs.replace(plan, blast=blast, approvals_needed=needed, gaps=known)
 
 
 def _share(taken: Taken) -> float:
