@@ -164,7 +164,7 @@ def _collect(lease: Lease[CollectionTask]) -> None:
         except Exception as fault:
             log.exception("collector %s of %s failed", source.name, cluster.name)
             error = SourceError(f"the collector failed, which is a fault of Inquest: {type(fault).__name__}: {fault}")
-        observations, report = sink.close(error, empty=f"asked for {len(_asked_nodes(attempt))} nodes; nothing came")
+        observations, report = sink.close(error, empty=f"asked for {_nodes(_asked_nodes(attempt))}; nothing came")
     unreachable = isinstance(error, Unreachable)
     sources.noted(cluster.name, source, report, unreachable=unreachable)
     report = sources.judged(cluster.name, source, report)
@@ -203,6 +203,10 @@ def _asked(attempt: Attempt, cluster: ClusterSettings, source: SourceSettings, b
 def _asked_nodes(attempt: Attempt) -> list[str]:
     nodes: list[str] = attempt.body.get("nodes", [])
     return nodes
+
+
+def _nodes(names: list[str]) -> str:
+    return f"{len(names)} node{'' if len(names) == 1 else 's'}"
 
 
 def _not_asked(source: SourceSettings, why: str) -> CollectorReport:

@@ -186,6 +186,20 @@ def test_only_addresses_of_the_settings_and_of_ones_own_account(
         subscribe.subscribe("n", "", Channel.EMAIL, by=ada)
 
 
+def test_a_site_without_mail_says_what_is_missing_and_what_goes_on(
+    ada: Any, admin: Any, sink: Sink, hook: HTTPServer, settings: Settings, client: Client
+) -> None:
+    subscribe.subscribe("n", "", Channel.EMAIL, by=ada)
+    settings.EMAIL_URL = ""
+    client.force_login(ada)
+    page = client.get("/subscriptions/").content.decode()
+    assert "not sent now: this site sends no mail" in page
+    assert "an administrator names the mail server in <code>EMAIL_URL</code>" in page
+    client.force_login(admin)
+    page = client.get("/subscriptions/").content.decode()
+    assert "EMAIL_URL" in page and "Webhooks work." in page
+
+
 # --- Mail ---------------------------------------------------------------------------------------
 
 
