@@ -55,9 +55,9 @@ def actions() -> QuerySet[Action]:
 def ledger_of(proposal: Proposal) -> QuerySet[LedgerEntry]:
     """The ledger's entries about a proposal, in the order of the chain."""
     return (
-        LedgerEntry.objects.filter(subject_kind="proposal", subject=str(proposal.pk))
+        LedgerEntry.objects.filter(subject_kind="proposal", subject=str(proposal.pk), link__isnull=False)
         .select_related("link")
-        .order_by("link__number", "at", "id")
+        .order_by("link__number")
     )
 
 

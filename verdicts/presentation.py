@@ -236,6 +236,7 @@ def jumps(body: Body) -> list[tuple[str, str]]:
         ("missing", "Not there", body.get("missing")),
         ("overturn", "Overturned by", body.get("overturned_by")),
         ("advice", "What to do", advice.get("now") or advice.get("later")),
+        ("proposals", "Proposals", True),
         ("unrecognised", "Unknown errors", body.get("unrecognised")),
         ("lines-title", "Evidence", True),
         ("reviews", "Reviews", True),

@@ -1,0 +1,23 @@
+"""The pages of proposals and of what keeps them from harm."""
+
+from django.urls import path
+
+from recovery import guard_pages, propose_pages, queue_pages
+
+urlpatterns = [
+    path("recovery/", queue_pages.queue, name="queue"),
+    path("recovery/waiting/", queue_pages.waiting, name="waiting"),
+    path("recovery/proposals/<uuid:proposal_id>/", queue_pages.proposal, name="proposal"),
+    path("recovery/proposals/<uuid:proposal_id>/decision/", queue_pages.decision, name="decision"),
+    path("recovery/attempts/<uuid:attempt_id>/proposals/", queue_pages.of_attempt, name="of-attempt"),
+    path("recovery/attempts/<uuid:attempt_id>/propose/", propose_pages.propose_by_hand, name="propose"),
+    path("recovery/exclusions/", guard_pages.exclusion_list, name="exclusions"),
+    path("recovery/exclusions/<int:exclusion_id>/lift/", guard_pages.lift, name="lift"),
+    path("recovery/incidents/", guard_pages.incident_list, name="incidents"),
+    path("recovery/incidents/<uuid:incident_id>/close/", guard_pages.incident_close, name="incident-close"),
+    path("recovery/brakes/", guard_pages.brake_list, name="brakes"),
+    path("recovery/brakes/pull/", guard_pages.brake_pull, name="brake-pull"),
+    path("recovery/brakes/<uuid:brake_id>/release/", guard_pages.brake_release, name="brake-release"),
+    path("recovery/vetoes/set/", guard_pages.veto_set, name="veto-set"),
+    path("recovery/vetoes/<uuid:veto_id>/end/", guard_pages.veto_end, name="veto-end"),
+]
