@@ -65,7 +65,6 @@ class Collection(models.Model):
 
     class Meta:
         ordering = ["-created_at", "id"]
-        permissions = [("request_collection", "Can ask for evidence to be collected")]
         constraints = [
             models.UniqueConstraint(
                 fields=["attempt"], condition=Q(finished_at__isnull=True), name="collection_one_open"
