@@ -1,4 +1,8 @@
-"""Everything killed at random while hundreds of attempts are found, collected and attributed: one standing verdict each."""
+"""Everything killed at random while hundreds of attempts are found, collected and attributed: one standing verdict each.
+
+Every run of CI does it with two hundred, so as to be done in time. What the product promises was measured with five
+hundred: `INQUEST_KILLED_ATTEMPTS=500 make test-real ARGS="-k survive_random_kills"`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import pytest
 from tests.bench.pipeline import a_kernel_loki, a_loki, configure, write_attempts
 from tests.real.running import Site, a_site, eventually
 
-ATTEMPTS = int(os.environ.get("INQUEST_KILLED_ATTEMPTS", "500"))
+ATTEMPTS = int(os.environ.get("INQUEST_KILLED_ATTEMPTS", "200"))
 NODES = 2
 #: A killed worker's lease, a sweep and the work itself.
 MOST_SECONDS = 300
@@ -42,7 +46,7 @@ def _start_workers(site: Site) -> None:
 
 
 @pytest.mark.parametrize("seed", [11])
-def test_five_hundred_attempts_survive_random_kills_of_workers_broker_and_database(seed: int) -> None:
+def test_hundreds_of_attempts_survive_random_kills_of_workers_broker_and_database(seed: int) -> None:
     chance = random.Random(seed)
     with a_loki(NODES, 200) as app, a_kernel_loki(NODES, 200) as kernel, a_site() as site:
         folder = configure(site, app.url, kernel.url)
