@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from recovery import moves, propose
 from recovery import plan as plans
-from recovery.models import Action, Consideration, Exclusion, Intake, LedgerEntry, Proposal, RankProgress
+from recovery.models import Action, Consideration, Exclusion, Intake, LedgerEntry, Policy, Proposal, RankProgress
 from recovery.words import ActionKind, ActionState, EntryKind, ProposalState
 from rules.attempt import InputError
 from rules.words import Domain, Maturity, Source, State
-from tests.recovery.deciding import a_cluster, a_policy, failed, from_now_on, judged, the_proposal
+from tests.recovery.deciding import a_cluster, a_policy, failed, from_now_on, in_mode, judged, the_proposal
 from tests.verdicts.builders import a_finding, a_ruleset, a_user
 from verdicts import conclude
 from verdicts.models import Collection, Observation
@@ -199,9 +199,6 @@ def test_a_users_bug_that_is_restarted_is_stopped_by_the_budget_with_the_reason(
         match={"domains": ["application_code"], "strengths": ["strong"]},
         caps={"restarts_per_locus": 2},
     )
-    from recovery.models import Policy
-    from tests.recovery.deciding import in_mode
-
     in_mode(Policy.objects.get(), "advisory", Domain.APPLICATION_CODE)
     bug = {"attributed_domain": Domain.APPLICATION_CODE, "affected_nodes": []}
     attempt = failed()
