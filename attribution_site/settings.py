@@ -445,6 +445,8 @@ REST_FRAMEWORK = {
         "anon": env.str("INQUEST_API_RATE_ANONYMOUS", default="60/min"),
         "user": env.str("INQUEST_API_RATE", default="3000/min"),
         "token": "10/min",
+        # Every rank of every job may post: with one account for all of them that is a lot.
+        "progress": env.str("INQUEST_PROGRESS_RATE", default="60000/min"),
     },
     "NUM_PROXIES": PROXIES,
     "COERCE_DECIMAL_TO_STRING": False,

@@ -13,6 +13,7 @@ from rest_framework import generics
 from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.throttling import ScopedRateThrottle
 from rest_framework.views import APIView
 
 from recovery import goodput_find, permissions, progress, progress_find
@@ -78,6 +79,8 @@ class Progress(APIView):
     permission_classes = [ReadOr]
     write_permission = permissions.POST_PROGRESS
     parser_classes = [BoundedJSON]
+    throttle_classes = [ScopedRateThrottle]
+    throttle_scope = "progress"
 
     @extend_schema(
         parameters=[OpenApiParameter("attempt", OpenApiTypes.UUID, required=True)],
