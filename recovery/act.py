@@ -23,6 +23,7 @@ from recovery.actuators.base import Actuator, Aim, BadAim, Look, MaybeApplied, N
 from recovery.actuators.stepper import Answer, Call, Next, Turn, next_thing
 from recovery.ledger import Actor
 from recovery.models import Action, Exclusion, Proposal
+from recovery.notify import Notify
 from recovery.plan import Plan
 from recovery.stop_file import killed
 from recovery.words import (
@@ -83,7 +84,9 @@ def advance(lease: Lease[Action], *, stop: str = "", pause: Callable[[float], ob
     """
     proposal = Proposal.objects.select_related("attempt__cluster").defer("attempt__body").get(pk=lease.row.proposal_id)
     plan = moves.plan_of(proposal)
-    way = sites.actuator(proposal.attempt.cluster.name)
+    told: list[dict[str, Any]] = list(lease.row.calls)
+    notifies = plan.action is ActionKind.NOTIFY
+    way = Notify(proposal, plan, told) if notifies else sites.actuator(proposal.attempt.cluster.name)
     if why := _no_way(way, plan.action):
         act_end.finish(lease, proposal, Next(Turn.END, outcome=_without_a_way(lease.row), why=why), None)
         return
@@ -94,7 +97,7 @@ def advance(lease: Lease[Action], *, stop: str = "", pause: Callable[[float], ob
         act_end.finish(lease, proposal, Next(Turn.END, outcome=ActionState.FAILED, why=str(error)), None)
         return
     with Kept(lease):
-        _Acting(lease, proposal, plan, way, aim, stop).run(pause or threading.Event().wait)
+        _Acting(lease, proposal, plan, way, aim, stop, calls=told).run(pause or threading.Event().wait)
 
 
 def _no_way(way: Actuator | None, action: ActionKind) -> str:
@@ -147,7 +150,6 @@ class _Acting:
     deadline: datetime = field(default_factory=timezone.now)
 
     def __post_init__(self) -> None:
-        self.calls = list(self.lease.row.calls)
         self.outcome = ActionState(self.lease.row.outcome)
         self.deadline = self.lease.row.deadline
 

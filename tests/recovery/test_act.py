@@ -278,3 +278,21 @@ def test_a_row_that_fails_for_a_reason_of_ours_is_tried_again_and_then_left_to_t
         dispatch()
     action.refresh_from_db()
     assert action.state == "failed" and action.outcome == ActionState.INTENDED and "a fault of ours" in action.error
+
+
+def test_an_owner_is_told_by_mail_once(attempt: Attempt, settings: Any, mailoutbox: list[Any]) -> None:
+    settings.EMAIL_URL = "smtp://mail"
+    a_user("ada", "viewer").__class__.objects.filter(username="ada").update(email="ada@example.org")
+    action = an_action(ActionKind.NOTIFY, attempt=attempt, says="Tell the owner of job 4711.", nodes=[])
+    dispatch()
+    action.refresh_from_db()
+    assert action.outcome == ActionState.CONVERGED, action.why
+    [mail] = mailoutbox
+    assert mail.to == ["ada@example.org"] and "Tell the owner" in mail.body
+
+
+def test_an_owner_without_an_address_is_left_to_a_person(attempt: Attempt) -> None:
+    action = an_action(ActionKind.NOTIFY, attempt=attempt, nodes=[])
+    dispatch()
+    action.refresh_from_db()
+    assert action.outcome == ActionState.FAILED and "tell them yourself" in action.why
