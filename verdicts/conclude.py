@@ -26,7 +26,7 @@ from verdicts.evidence import load_evidence
 from verdicts.lease import Kept, Lease, LeaseLost, Turns, give_up, take
 from verdicts.models import Attempt, AttributionRequest, Verdict
 from verdicts.verdict_rows import write_verdict
-from verdicts.waking import wake, wake_again
+from verdicts.waking import go_on, wake, wake_again, worthwhile
 
 log = logging.getLogger(__name__)
 
@@ -67,13 +67,14 @@ def ask(
 ) -> AttributionRequest:
     """The same for who holds the attempt's lock."""
     request = _made(attempt, mode, by=by, delay=delay)
+    send = not delay and (request is None or request.sent_at is not None)
     if request is None:
         standing = AttributionRequest.objects.open().filter(attempt=attempt, mode=mode.value)
         if not delay:
             standing.filter(due_at__gt=Now()).update(due_at=Now())
         # One that was given up just now, for which nobody takes the attempt's lock, does not stand any more.
         request = standing.first() or _made(attempt, mode, by=by, delay=delay) or standing.get()
-    if not delay:
+    if send:
         transaction.on_commit(lambda: wake([request.pk]))
     return request
 
@@ -88,7 +89,7 @@ def _made(attempt: Attempt, mode: Mode, *, by: User | None, delay: timedelta) ->
         INSERT INTO verdicts_attributionrequest (id, attempt_id, cluster_id, mode, requested_by_id, state, due_at,
             turn_at, sent_at, lease_owner, fence, tries, error)
         SELECT %(id)s, %(attempt)s, %(cluster)s, %(mode)s, %(by)s, 'pending', due_at, due_at + %(step)s * crowd.size,
-            CASE WHEN %(soon)s THEN due_at END, '', 0, 0, ''
+            CASE WHEN %(send)s THEN due_at END, '', 0, 0, ''
         FROM (SELECT statement_timestamp() + %(delay)s AS due_at) AS time,
             (SELECT count(*) AS size FROM (
                 SELECT FROM verdicts_attributionrequest AS request
@@ -103,7 +104,8 @@ def _made(attempt: Attempt, mode: Mode, *, by: User | None, delay: timedelta) ->
             "cluster": attempt.cluster_id,
             "mode": mode.value,
             "by": by.pk if by else None,
-            "soon": not delay,
+            # Somebody may wait for the answer.
+            "send": not delay and (by is not None or worthwhile(AttributionRequest)),
             "delay": delay,
             # Nobody goes before a person who asks.
             "workload": None if by else attempt.workload_id,
@@ -135,6 +137,8 @@ def work() -> int:
         except Exception:
             # The row has the error and when it is tried again; the others must not wait for it.
             log.exception("attribution of request %s failed", lease.row.pk)
+    if time.monotonic() >= end:
+        go_on(AttributionRequest)
     return done
 
 

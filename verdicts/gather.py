@@ -37,7 +37,7 @@ from verdicts.lease import Kept, Lease, LeaseLost, Turns, give_up
 from verdicts.models import Attempt, AttributionRequest, Collection, CollectionTask
 from verdicts.redaction import current_redactor
 from verdicts.rounds import applies, begin, pause, since_end, window
-from verdicts.waking import wake_again
+from verdicts.waking import go_on, wake_again
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +98,8 @@ def work() -> int:
         except Exception as error:
             log.exception("collection task %s failed", lease.row.pk)
             lease.give_back(error)
+    if time.monotonic() >= end:
+        go_on(CollectionTask)
     return done
 
 

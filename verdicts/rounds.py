@@ -20,7 +20,7 @@ from verdicts.collectors.config import ClusterSettings
 from verdicts.collectors.source import SourceSettings
 from verdicts.conclude import ask as ask_attribution
 from verdicts.models import Attempt, Collection, CollectionTask
-from verdicts.waking import wake
+from verdicts.waking import wake, worthwhile
 
 #: How long after a round what could not be had is asked for once more.
 AGAIN_AFTER = (timedelta(minutes=1), timedelta(minutes=10), timedelta(hours=1))
@@ -66,7 +66,7 @@ def begin(
         return None
     last = max((one.round for one in rounds), default=0)
     fresh = Collection(attempt=attempt, round=last + 1, reason=reason.value, requested_by=by, due_at=due)
-    return _made(fresh, chosen, send=not delay)
+    return _made(fresh, chosen, send=not delay and (by is not None or worthwhile(CollectionTask)))
 
 
 def _made(fresh: Collection, chosen: Sequence[SourceSettings], *, send: bool) -> Collection:

@@ -35,12 +35,25 @@ QUEUES: dict[type[Leased], str] = {CollectionTask: COLLECT_QUEUE, Discovery: COL
 PATIENCE = 2.0
 #: After a broker was not reached it is left alone for so many seconds, or a flood would wait for it row by row.
 LEFT_ALONE = 5.0
+#: So many wake-ups of one table a process sends within a second. Who hears one takes every row that is due, so that
+#: in a flood of rows more of them wake nobody who is not awake.
+ENOUGH, WITHIN = 16, 1.0
 #: What an address raises that names no broker, a port that is none, or a transport that is not installed.
 WRONG_ADDRESS = (KeyError, ValueError, ImportError)
 
 
 #: When a broker that was not reached is tried again, by `time.monotonic()`.
 _away_until = [0.0]
+#: Since when wake-ups are counted, by `time.monotonic()`, and how many were sent since then.
+_lately: dict[type[Leased], tuple[float, int]] = {}
+
+
+def worthwhile(model: type[Leased]) -> bool:
+    """Whether a wake-up for a new row is worth sending. Where it is not, the row says that none was sent: should
+    nobody be awake after all, the next sweep finds it.
+    """
+    since, number = _lately.get(model, (0.0, 0))
+    return number < ENOUGH or time.monotonic() - since > WITHIN
 
 
 def wake(rows: Sequence[UUID], model: type[Leased] = AttributionRequest) -> int:
@@ -78,10 +91,16 @@ def wake_again(model: type[Leased]) -> int:
         unheard = rows.unheard(Now(), Now() - limits.RESEND_AFTER).select_for_update(skip_locked=True, of=("self",))
         ids = list(unheard.values_list("pk", flat=True)[: limits.SWEEP_SIZE])
         rows.filter(pk__in=ids).update(sent_at=Now())
-    return wake(ids, model) if ids else 0
+    return wake(ids[:ENOUGH], model) if ids else 0
 
 
-def wake_task(name: str, *, queue: str) -> bool:
+def go_on(model: type[Leased]) -> None:
+    """Wake a worker for rows that are left over when one has worked long enough: they may have no wake-up of their
+    own."""
+    wake_task(TASKS[model], queue=QUEUES.get(model))
+
+
+def wake_task(name: str, *, queue: str | None) -> bool:
     """Send one message for a task that works off no rows; False where the broker is not reached."""
     try:
         with pools.producers[_connection(current_app)].acquire(block=True, timeout=PATIENCE) as producer:
@@ -100,6 +119,9 @@ def _send(rows: Sequence[UUID], model: type[Leased], sent: list[UUID]) -> None:
         for row in rows[len(sent) :]:
             current_app.send_task(TASKS[model], producer=producer, retry=False, **route)
             sent.append(row)
+            since, number = _lately.get(model, (0.0, 0))
+            now = time.monotonic()
+            _lately[model] = (since, number + 1) if now - since <= WITHIN else (now, 1)
 
 
 def _connection(app: Celery) -> Connection:

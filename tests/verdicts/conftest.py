@@ -25,6 +25,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(waking.current_app, "send_task", send_task)
     monkeypatch.setattr(waking, "_away_until", [0.0])
+    monkeypatch.setattr(waking, "_lately", {})
     return woken
 
 

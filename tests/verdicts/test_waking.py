@@ -4,16 +4,18 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 from celery import current_app
 
-from verdicts import limits, waking
+from tests.verdicts.builders import a_user, an_attempt
+from verdicts import conclude, gather, limits, record, waking
+from verdicts.choices import Mode
 from verdicts.lease import Kept
-from verdicts.models import Discovery
+from verdicts.models import AttributionRequest, Discovery
 
 pytestmark = pytest.mark.django_db
 
@@ -77,6 +79,30 @@ def test_a_broker_that_was_not_reached_is_left_alone_for_a_while(
     monkeypatch.setattr(waking, "_away_until", [0.0])
     assert waking.wake([uuid.uuid4()]) == 1
     assert sent == ["verdicts.attribute"]
+
+
+def test_a_flood_sends_few_wake_ups_and_the_sweep_finds_what_sent_none(
+    sent: list[str], django_capture_on_commit_callbacks: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waking, "WITHIN", 600.0)
+    attempts = [record.record_attempt(an_attempt(str(number)))[0] for number in range(waking.ENOUGH + 3)]
+    for attempt in attempts:
+        with django_capture_on_commit_callbacks(execute=True):
+            conclude.request_attribution(attempt.pk, Mode.SLOW)
+    assert len(sent) == waking.ENOUGH
+    assert AttributionRequest.objects.filter(sent_at__isnull=True).count() == 3
+    assert conclude.sweep() == 3
+    with django_capture_on_commit_callbacks(execute=True):
+        conclude.request_attribution(attempts[0].pk, Mode.FAST, by=a_user("who-waits"))
+    assert len(sent) == waking.ENOUGH + 4
+
+
+def test_a_worker_that_worked_long_enough_wakes_another_for_what_is_left(
+    sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "WORK_SECONDS", 0.0)
+    assert (gather.work(), conclude.work()) == (0, 0)
+    assert sent == ["verdicts.collect", "verdicts.attribute"]
 
 
 def test_progress_that_cannot_be_said_does_not_lose_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
