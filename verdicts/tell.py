@@ -6,8 +6,9 @@ from rules.ruleset import Ruleset
 from verdicts import talk
 from verdicts.choices import Mode
 from verdicts.conclude import current_ruleset
-from verdicts.models import Attempt, Comment, Observation, Review, Verdict
-from verdicts.presentation import Body, findings_by_ref
+from verdicts.log_near import Near, beside
+from verdicts.models import Comment, Review, Verdict
+from verdicts.presentation import findings_by_ref
 from verdicts.timeline import Deed, Timeline, timeline
 from verdicts.wording import LABELS
 
@@ -26,6 +27,7 @@ class Told:
     reviews: list[Review]
     comments: list[Comment]
     line: Timeline
+    near: dict[str, Near]
 
 
 def told(verdict: Verdict, ruleset: Ruleset | None = None) -> Told:
@@ -34,20 +36,14 @@ def told(verdict: Verdict, ruleset: Ruleset | None = None) -> Told:
     history = list(Verdict.objects.history_of(attempt.pk).defer("body_json")[: MOST_VERSIONS + 1])
     reviews = list(verdict.reviews.select_related("author"))
     comments = list(talk.comments_about(attempt.pk)[:MOST_COMMENTS])
+    found = beside(attempt, verdict.body, list(findings_by_ref(verdict.body))[:MOST_READ])
     line = timeline(
         verdict.body,
         ruleset or current_ruleset(),
         deeds=_deeds(history[:MOST_VERSIONS], reviews, comments),
-        observed=_read_at(attempt, verdict.body),
+        observed=found.read_at,
     )
-    return Told(history=history, reviews=reviews, comments=comments, line=line)
-
-
-def _read_at(attempt: Attempt, body: Body) -> dict[str, str]:
-    """When the lines that findings rest on were read, by their reference: where the store knows."""
-    refs = list(findings_by_ref(body))[:MOST_READ]
-    known = Observation.objects.filter(attempt=attempt, ref__in=refs, observed_timestamp__isnull=False)
-    return {ref: str(at) for ref, at in known.values_list("ref", "observed_timestamp")}
+    return Told(history=history, reviews=reviews, comments=comments, line=line, near=found.near)
 
 
 def _deeds(history: list[Verdict], reviews: list[Review], comments: list[Comment]) -> list[Deed]:

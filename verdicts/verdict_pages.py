@@ -69,6 +69,7 @@ def _detail(
         "several_parts": _several_parts(body),
         "coverage": presentation.coverage(body.get("coverage")),
         "blind_spots": presentation.blind_spots(body),
+        "near": around.near,
         "history": compare.versions(around.history)[:MOST_VERSIONS],
         "most": MOST_FINDINGS,
         "shown": ":" if request.GET.get("all") else f":{MOST_FINDINGS}",

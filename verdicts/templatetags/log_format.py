@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from django import template
@@ -10,6 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from rules.engine import ATTEMPT_REF
 from rules.stamp import MICRO, Stamp
+from verdicts.log_near import Near
 from verdicts.log_order import CLOCKS, UNDATED
 from verdicts.models import Observation
 from verdicts.presentation import DIVIDERS, stamp_kind
@@ -65,6 +67,12 @@ def log_link(attempt_id: object, ref: str) -> str:
     if not ref or ref == ATTEMPT_REF:
         return ""
     return f"{reverse('verdicts:log', args=[attempt_id])}?{urlencode({'ref': ref})}"
+
+
+@register.filter
+def near_line(near: Mapping[str, Near] | None, ref: str) -> Near | None:
+    """The lines around the one of a reference, where they were looked up."""
+    return near.get(ref) if near else None
 
 
 @register.filter
