@@ -285,7 +285,7 @@ def test_an_attempt_without_a_verdict_says_whether_one_is_coming(as_: Visitor) -
     client = as_("operator")
     page = client.get(address)
     assert "Nobody has asked for an attribution" in text_of(page)
-    assert "hx-trigger" not in page.content.decode()
+    assert 'hx-trigger="every' not in page.content.decode()
     AttributionRequest.objects.create(attempt=attempt, mode="slow")
     page = client.get(address)
     assert "waits to be attributed" in text_of(page)
