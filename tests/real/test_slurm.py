@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from rules.attempt import Attempt, CollectorReport
+from rules.engine import attribute
 from rules.observation import Observation
 from rules.ruleset import load_ruleset
 from rules.words import ReportStatus, Source
@@ -420,6 +421,22 @@ def test_a_wrong_token_falls_back_and_is_told_without_it(slurm: SlurmCluster, tm
     looks.look()
     assert looks.listed == frozenset()
     assert looks.notes and file.read_text() not in " ".join(looks.notes)
+
+
+def test_an_output_file_that_cannot_be_written_is_told_by_every_way(slurm: SlurmCluster) -> None:
+    ways = (by_commands, by_token)
+    looks = {way.__name__: Looks(way(slurm)) for way in ways}
+    for look in looks.values():
+        look.look()
+    nowhere = slurm.submit("true", "-J", "nowhere", "-o", "/proc/nowhere/%j.out", *PLAIN)
+    for look in looks.values():
+        eventually(lambda look=look: look.over(nowhere), 60, slurm.logs())
+        [attempt] = look.of(nowhere)
+        settings = {"server": look.discovery.server, "commands": look.discovery.commands}
+        observations, report = collected(slurm, attempt, **{k: v for k, v in settings.items() if v})
+        verdict = attribute(attempt, observations, [report], load_ruleset())
+        assert attempt.exit_code == "0:53", (attempt, observations)
+        assert [cause.rule for cause in verdict.causes] == ["slurm.output-unopenable"], verdict.headline
 
 
 def test_accounting_and_then_all_of_slurm_away_for_a_while_loses_and_doubles_nothing(slurm: SlurmCluster) -> None:
