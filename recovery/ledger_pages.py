@@ -1,5 +1,6 @@
 """The pages of the ledger: the list, one entry with its proof, and the export."""
 
+import json
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -72,11 +73,16 @@ def entry(request: Request, number: int) -> HttpResponse:
         "section": "ledger",
         "contents": ledger_find.contents_of([one]).get(one.pk, []),
         "proof": ledger_find.proof_of(one),
-        "facts": one.body.get("facts", {}),
+        "facts": [(name, _text(value)) for name, value in one.body.get("facts", {}).items()],
         "before": number - 1,
         "after": number + 1 if number < ledger_export.last_number() else 0,
     }
     return render(request, "recovery/ledger_entry.html", context)
+
+
+def _text(value: Any) -> str:
+    """A fact as a person reads it: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @require_safe

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.test import Client
@@ -19,6 +20,8 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 from playwright.sync_api import Page
 
+from recovery import ledger
+from recovery.words import EntryKind
 from rules.words import Domain
 from tests.browser.conftest import Visit
 from tests.browser.test_console import too_wide
@@ -46,7 +49,13 @@ def samples() -> dict[str, Any]:
     a_fleet()
     some_reviews()
     waiting = an_attempt("4711")
+    with transaction.atomic():
+        said = {"nodes": ["gpu-017"], "plan": "ab" * 32}
+        ledger.record(
+            EntryKind.PROPOSAL_REJECTED, actor=ledger.Actor("user:ada"), subject=good, body=said, erasable={"text": "no"}
+        )
     return {
+        "number": 1,
         "verdict_id": good.pk,
         "attempt_id": waiting.pk,
         "rule_id": "gpu.off-the-bus",
