@@ -6,7 +6,7 @@ from typing import Any
 from django import template
 from django.utils import timezone
 
-from recovery import wording
+from recovery import ledger_words, wording
 from verdicts.wording import Look, plain
 
 register = template.Library()
@@ -76,6 +76,12 @@ def basis_word(word: str) -> str:
 def milestone_word(word: str) -> str:
     """A milestone in words."""
     return wording.MILESTONES.get(word) or plain(word)
+
+
+@register.filter
+def entry_word(word: str) -> str:
+    """What a ledger entry records, in words."""
+    return ledger_words.ENTRIES.get(word) or plain(word)
 
 
 @register.filter

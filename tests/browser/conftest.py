@@ -45,6 +45,7 @@ def site(live_server: LiveServer, transactional_db: None) -> str:
     import_module("verdicts.migrations.0003_groups").make_groups(apps, connection.schema_editor())
     import_module("verdicts.migrations.0009_roles").make_roles(apps, connection.schema_editor())
     import_module("verdicts.migrations.0012_telling").give_webhooks(apps, connection.schema_editor())
+    import_module("recovery.migrations.0002_roles").make_roles(apps, connection.schema_editor())
     return str(live_server.url)
 
 

@@ -102,7 +102,7 @@ def test_an_approval_begins_the_action_and_is_in_the_ledger(proposal: Proposal) 
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     page = client.get(reverse("recovery:proposal", args=[proposal.pk])).content.decode()
     assert "Intended, nothing sent" in page
-    assert "proposal.approved" in page
+    assert "Proposal approved" in page
 
 
 def test_another_plan_than_the_one_seen_is_refused_and_what_was_typed_stays(proposal: Proposal) -> None:
