@@ -52,7 +52,11 @@ def samples() -> dict[str, Any]:
     with transaction.atomic():
         said = {"nodes": ["gpu-017"], "plan": "ab" * 32}
         ledger.record(
-            EntryKind.PROPOSAL_REJECTED, actor=ledger.Actor("user:ada"), subject=good, body=said, erasable={"text": "no"}
+            EntryKind.PROPOSAL_REJECTED,
+            actor=ledger.Actor("user:ada"),
+            subject=good,
+            body=said,
+            erasable={"text": "no"},
         )
     return {
         "number": 1,
