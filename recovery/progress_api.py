@@ -51,7 +51,7 @@ _SIGN: dict[str, Any] = {
         "step": {"type": "integer", "minimum": 0},
         "checkpoint_step": {"type": "integer", "minimum": 0},
         "collective": {"type": "integer", "minimum": 0},
-        "step_seconds": {"type": "number", "exclusiveMinimum": 0},
+        "step_seconds": {"type": "number", "minimum": 0, "exclusiveMinimum": True},
         "phase": {"type": "string", "maxLength": 64},
         "node": {"type": "string", "maxLength": 255},
         "gpu": {"type": "string", "maxLength": 255},
