@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 from django.contrib.auth.models import User
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from recovery import meter, permissions
@@ -26,6 +26,8 @@ DUE = timedelta(days=14)
 SAME_CAUSE = timedelta(days=14)
 #: `automatic` may be asked for again so long before it expires.
 RENEW = timedelta(days=14)
+#: How far back a node's earlier faults speak of it.
+BLAMED_WITHIN = timedelta(days=7)
 NEXT = {PolicyMode.OBSERVE: PolicyMode.ADVISORY, PolicyMode.ADVISORY: PolicyMode.AUTOMATIC}
 
 
@@ -189,6 +191,21 @@ def open_promotion(scope: Scope) -> Promotion | None:
 def scope_row(scope_id: UUID) -> Scope:
     """A scope with its policy. Raises Scope.DoesNotExist."""
     return Scope.objects.select_related("policy").prefetch_related("policy__versions").get(pk=scope_id)
+
+
+def blamed_before(verdict: Verdict) -> int:
+    """How many other attempts of the last days were blamed on each of a verdict's nodes, at least."""
+    since = verdict.happened_at - BLAMED_WITHIN
+    others = (
+        Verdict.objects.filter(is_current=True, domain=verdict.domain, happened_at__range=(since, verdict.happened_at))
+        .exclude(attempt=verdict.attempt_id)
+        .values("nodes")
+        .annotate(attempts=Count("attempt", distinct=True))
+        .filter(nodes__in=verdict.nodes.values("pk"))
+        .values_list("nodes", "attempts")
+    )
+    found = dict(others)
+    return min((found.get(node, 0) for node in verdict.nodes.values_list("pk", flat=True)), default=0)
 
 
 def snapshot(reading: Reading) -> dict[str, Any]:

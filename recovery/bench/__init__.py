@@ -1,0 +1,1 @@
+"""Measurements of recovery policies over made-up fleets."""

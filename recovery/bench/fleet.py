@@ -1,0 +1,391 @@
+"""`python -m recovery.bench.fleet`: 10,000 nodes for 90 days, answered in several ways, over several seeds.
+
+What is counted: goodput (node-hours of training that were kept, of all node-hours), wrong exclusions (nodes taken away
+that were not at fault, of all that were taken away), and the node-hours that sound nodes were away.
+
+Every way faces the same faults and the same verdicts. Large jobs keep 97 % of the nodes; all others run small jobs that
+lose nothing, so that a sound node that is away is always a loss. A job keeps what it had at its last checkpoint. A node
+that is taken away comes back after 24 hours, or is found faulty by then and repaired; faults that last are found by the
+site's own people too, a switch or an image only by them. Left to people, a job goes on after an hour on average, with
+what ailed it gone. Where no way can do anything, none is better off.
+"""
+
+import argparse
+import heapq
+import itertools
+import random
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import msgspec
+
+from recovery.bench.answers import START, Always, AlwaysAll, Answer, Job, Never, Ours, Way
+from recovery.bench.faults import Fault, Fleet, Said, Verdicts, faults
+from recovery.facts import Restarted
+from recovery.words import PolicyMode
+from rules.words import Strength
+
+#: Hours: assumed, the same for all.
+CHECKPOINT, START_UP, SEEN, HANGS = 0.5, 0.25, 1 / 60, 10 / 60
+#: How soon a fault that lasts ends a job again, on average; a user's bug comes at its step.
+AGAIN = {"node": 0.5, "switch": 1 / 6, "image": 1 / 3, "bug": 1 / 12}
+PEOPLE, EXCLUDED, REPAIR, FOUND_BY_DIAGNOSTICS = 1.0, 24.0, 36.0, 0.95
+SEEDS = (1, 2, 3, 4, 5)
+LIMIT = 0.01
+
+
+@dataclass
+class Result:
+    """The figures of one run."""
+
+    way: str
+    seed: int
+    goodput: float = 0.0
+    exclusions: int = 0
+    wrong: int = 0
+    sound_hours: float = 0.0
+    away_hours: float = 0.0
+    crashes: int = 0
+    to_people: int = 0
+    by_itself: int = 0
+    promoted: int = 0
+    demoted: int = 0
+
+    @property
+    def wrong_share(self) -> float:
+        """Of the nodes that were taken away, those that were not at fault."""
+        return self.wrong / self.exclusions if self.exclusions else 0.0
+
+
+class Run:
+    """One fleet under one way to answer."""
+
+    def __init__(self, fleet: Fleet, way: Way, rates: Verdicts, seed: int):
+        self.fleet, self.way, self.rates, self.seed = fleet, way, rates, seed
+        self.result = Result(way.name, seed)
+        self.away: dict[int, tuple[float, int]] = {}
+        self._broken: dict[int, Fault] = {}
+        self._out: set[int] = set()  # in repair, maintenance, or drained by people
+        self._shared: dict[int, Fault] = {}  # faults that last of switches and images, by number
+        self._events: list[tuple[float, int, Callable[..., None], tuple]] = []
+        self._order = itertools.count()
+        self._chance = random.Random(f"{way.name} {seed}")
+        self._waiting: list[Job] = []
+        self._drained: set[int] = set()
+        self._said: dict[tuple[int, int], Said] = {}
+        self._now = self._kept = self._small = 0.0
+        order = list(range(fleet.nodes))
+        self._jobs: list[Job] = []
+        for number, size in enumerate(fleet.jobs):
+            self._jobs.append(Job(number, size, tuple(order[:size])))
+            order = order[size:]
+        self._free = order
+        self._owner = {node: job for job in self._jobs for node in job.nodes}
+
+    def run(self) -> Result:
+        """Let the days pass."""
+        end = self.fleet.days * 24.0
+        for fault in faults(self.fleet, self.seed):
+            self._later(fault.at, self._strike, fault)
+        while self._events and self._events[0][0] < end:
+            at, _, what, of = heapq.heappop(self._events)
+            self._pass(at)
+            what(*of)
+        self._pass(end)
+        for job in self._jobs:
+            if job.state == "running":
+                self._kept += max(0.0, end - job.ready) * job.size
+        for node, (since, _) in self.away.items():
+            self._back(node, since)
+        result, whole = self.result, self.fleet.nodes * end
+        result.goodput = (self._kept + self._small) / whole
+        if isinstance(self.way, Ours):
+            result.by_itself = self.way.by_itself
+            result.promoted = sum(scope.promoted for scope in self.way.scopes.values())
+            result.demoted = sum(scope.demoted for scope in self.way.scopes.values())
+        return result
+
+    def _later(self, at: float, what: Callable[..., None], *of: object) -> None:
+        heapq.heappush(self._events, (at, next(self._order), what, of))
+
+    def _pass(self, at: float) -> None:
+        bad = {node for fault in self._shared.values() for node in fault.places} | set(self._broken)
+        idle = sum(1 for node in bad if node not in self._owner and node not in self._out and node not in self.away)
+        self._small += (len(self._free) - idle) * (at - self._now)
+        self._now = at
+
+    def _strike(self, fault: Fault) -> None:
+        """A fault happens. What lasts stays until somebody repairs it; jobs that run there end."""
+        if fault.kind in ("bug", "unknown"):
+            job = self._at(fault.where)
+            if job.state != "running":
+                return
+            if fault.kind == "bug":
+                job.bug = fault
+                self._later(fault.at + fault.lasts, self._fixed, job, fault)
+            self._crash(job, job.epoch, fault)
+            return
+        struck = [node for node in fault.places if node not in self._out and node not in self.away]
+        hit = {id(job): job for node in struck if (job := self._owner.get(node))}
+        if fault.kind == "maintenance":
+            for node in struck:
+                self._take_out(node, fault.lasts)
+        elif fault.lasts and fault.kind == "node":
+            for node in struck:
+                self._broken[node] = fault
+            self._later(fault.at + fault.lasts, self._found, fault)
+        elif fault.lasts:
+            self._shared[fault.number] = fault
+            self._later(fault.at + fault.lasts, self._repaired, fault)
+        for job in hit.values():
+            if job.state == "running":
+                self._crash(job, job.epoch, fault)
+
+    def _at(self, where: float) -> Job:
+        """The job that a fault of jobs hits: large ones are hit in proportion."""
+        place = where * sum(self.fleet.jobs)
+        for job in self._jobs:
+            place -= job.size
+            if place < 0:
+                return job
+        return self._jobs[-1]
+
+    def _crash(self, job: Job, epoch: int, fault: Fault) -> None:
+        """A job ends, if it is still the start that was meant and the fault still reaches it."""
+        if job.epoch != epoch or job.state != "running" or not self._reaches(fault, job):
+            return
+        ran = max(0.0, self._now - job.ready)
+        kept = ran // CHECKPOINT * CHECKPOINT
+        self._kept += kept * job.size
+        job.futile = 0 if kept else job.futile + 1
+        if job.history:
+            job.history[-1] = msgspec.structs.replace(job.history[-1], progressed=kept > 0)
+        job.epoch, job.crashes, job.state = job.epoch + 1, job.crashes + 1, "down"
+        self.result.crashes += 1
+        chance = random.Random(f"{self.seed} {fault.number} {job.number} {job.futile}")
+        said = self.way.judge(fault, job.nodes, self.rates, chance, self._said.get((fault.number, job.number)))
+        self._said[fault.number, job.number] = said
+        at = self._now + SEEN + (HANGS if fault.hangs else 0.0)
+        self._later(at, self._told, job, said)
+
+    def _told(self, job: Job, said: Said) -> None:
+        if nodes := self.way.told(job, said, self._now):
+            self._later(self._now + self._chance.expovariate(1 / PEOPLE), self._called, nodes)
+        self._answer(job, said)
+
+    def _answer(self, job: Job, said: Said) -> None:
+        answer = self.way.answer(self, job, said, self._now)
+        if answer.again:
+            self._later(self._now + answer.delay, self._answer, job, said)
+        elif answer.to_people:
+            self.result.to_people += 1
+            self._later(self._now + self._chance.expovariate(1 / PEOPLE), self._by_people, job)
+        else:
+            self._later(self._now + answer.delay, self._restart, job, said, answer)
+
+    def _restart(self, job: Job, said: Said, answer: Answer) -> None:
+        wanted = self.way.still(self, job, said, answer, self._now)
+        nodes = [node for node in wanted if node not in self.away and node not in self._out]
+        self.way.acted(nodes, job, said, answer, self._now)
+        for node in nodes:
+            self.result.exclusions += 1
+            self.result.wrong += node not in said.guilty
+            self.away[node] = (self._now, job.number)
+            self._leave(node)
+            self._later(self._now + EXCLUDED, self._returns, node, self._now)
+        job.history = [*job.history[-20:], _restarted(said, self._now)]
+        self._place(job)
+
+    def _by_people(self, job: Job) -> None:
+        """People found what ailed the job: its bug, its broken nodes, or what these hang on."""
+        job.bug, job.futile, job.history = None, 0, []
+        for node in job.nodes:
+            if node in self._broken:
+                self._take_out(node, REPAIR)
+        self._called(frozenset(job.nodes))
+        self._place(job)
+
+    def _called(self, nodes: frozenset[int]) -> None:
+        """People saw what the nodes hang on, if that is broken: whoever starts from now on is kept off it."""
+        self._drained |= {fault.number for fault in self._shared.values() if nodes & set(fault.places)}
+
+    def _place(self, job: Job) -> None:
+        """Start a job on its nodes, others in place of those that are away; without enough it waits."""
+        for fault in [self._shared[number] for number in self._drained & set(self._shared)]:
+            for node in fault.places:
+                if self._owner.get(node, job) is job:
+                    self._take_out(node, fault.at + fault.lasts - self._now)
+        mine = [node for node in job.nodes if self._owner.get(node) is job]
+        wanting = job.size - len(mine)
+        job.nodes = tuple(mine)
+        if wanting > len(self._free):
+            job.state = "waits"
+            if job not in self._waiting:
+                self._waiting.append(job)
+            return
+        for _ in range(wanting):
+            node = self._free.pop(self._chance.randrange(len(self._free)))
+            self._owner[node] = job
+            mine.append(node)
+        job.nodes, job.state, job.ready = tuple(mine), "running", self._now + START_UP
+        for fault in self._lasting(job):
+            self._later(self._now + self._chance.expovariate(1 / AGAIN[fault.kind]), self._crash, job, job.epoch, fault)
+
+    def _lasting(self, job: Job) -> list[Fault]:
+        found = [self._broken[node] for node in job.nodes if node in self._broken]
+        mine = set(job.nodes)
+        found += [fault for fault in self._shared.values() if mine & set(fault.places)]
+        return [*found, job.bug] if job.bug else found
+
+    def _reaches(self, fault: Fault, job: Job) -> bool:
+        """Whether it still is there, for what comes again; what strikes now does."""
+        if fault.at == self._now:
+            return True
+        if fault.kind == "bug":
+            return job.bug is fault
+        if fault.kind == "node":
+            return self._broken.get(fault.places[0]) is fault and fault.places[0] in job.nodes
+        return fault.number in self._shared
+
+    def _leave(self, node: int) -> None:
+        """A node is not to be used: its job will have to find another."""
+        if self._owner.pop(node, None) is None and node in self._free:
+            self._free.remove(node)
+
+    def _take_out(self, node: int, hours: float) -> None:
+        if node in self._out or node in self.away:
+            return
+        self._out.add(node)
+        self._leave(node)
+        self._later(self._now + hours, self._in_again, node)
+
+    def _in_again(self, node: int) -> None:
+        self._out.discard(node)
+        self._broken.pop(node, None)
+        self._is_free(node)
+
+    def _is_free(self, node: int) -> None:
+        self._free.append(node)
+        waiting, self._waiting = self._waiting, []
+        for job in waiting:
+            self._place(job)
+
+    def _returns(self, node: int, since: float) -> None:
+        """An exclusion ends: a node that is broken is found so by its diagnostics, mostly, and repaired."""
+        if node not in self.away or self.away[node][0] != since:
+            return
+        self._back(node, since)
+        del self.away[node]
+        if node in self._broken and self._chance.random() < FOUND_BY_DIAGNOSTICS:
+            self._out.add(node)
+            self._later(self._now + REPAIR, self._in_again, node)
+        else:
+            self._is_free(node)
+
+    def _back(self, node: int, since: float) -> None:
+        self.result.away_hours += self._now - since
+        if node not in self._broken:
+            self.result.sound_hours += self._now - since
+
+    def _found(self, fault: Fault) -> None:
+        """The site's own checks find a broken node, unless a job still runs on it: then they look again later."""
+        node = fault.places[0]
+        if self._broken.get(node) is not fault or node in self._out or node in self.away:
+            return
+        job = self._owner.get(node)
+        if job is not None and job.state == "running":
+            self._later(self._now + 4.0, self._found, fault)
+        else:
+            self._take_out(node, REPAIR)
+
+    def _repaired(self, fault: Fault) -> None:
+        self._shared.pop(fault.number, None)
+
+    def _fixed(self, job: Job, fault: Fault) -> None:
+        if job.bug is fault:
+            job.bug = None
+
+
+def _restarted(said: Said, at: float) -> Restarted:
+    locus = ",".join(f"n{node}" for node in said.nodes[:4])
+    return Restarted(at=START + timedelta(hours=at), symptom=said.symptom, locus=locus, progressed=None)
+
+
+WAYS: dict[str, Callable[[Fleet, int], Way]] = {
+    "never": lambda _fleet, _seed: Never(),
+    "always": lambda _fleet, _seed: Always(),
+    "always-all": lambda _fleet, _seed: AlwaysAll(),
+    "ours": Ours,
+    "ours-from-advisory": lambda fleet, seed: Ours(fleet, seed, PolicyMode.ADVISORY),
+}
+
+
+def simulate(way: str, seed: int, fleet: Fleet | None = None, rates: Verdicts | None = None) -> Result:
+    """One run: the same arguments give the same figures."""
+    fleet = fleet or Fleet()
+    return Run(fleet, WAYS[way](fleet, seed), rates or Verdicts(), seed).run()
+
+
+def with_wrong(share: float) -> Verdicts:
+    """The usual verdicts, but with this share of wrong culprits among the strong ones."""
+    usual = Verdicts()
+    return replace(usual, wrong=usual.wrong | {Strength.STRONG: share})
+
+
+def table(results: Sequence[Result]) -> str:
+    """The figures as text, a line a run."""
+    head = (
+        f"{'way':34} {'seed':>4} {'goodput':>9} {'excluded':>9} {'wrong':>6} {'wrong %':>8} "
+        f"{'sound node-h away':>18} {'failures':>9} {'to people':>10} {'by itself':>10} {'promoted':>9} {'demoted':>8}"
+    )
+    lines = [
+        f"{one.way:34} {one.seed:4} {one.goodput:9.3%} {one.exclusions:9} {one.wrong:6} {one.wrong_share:8.2%} "
+        f"{one.sound_hours:18.0f} {one.crashes:9} {one.to_people:10} {one.by_itself:10} "
+        f"{one.promoted:9} {one.demoted:8}"
+        for one in results
+    ]
+    return "\n".join([head, *lines])
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Over all seeds: means, and who is best, with and without regard to wrong exclusions."""
+    lines, means, wrongs = [], {}, {}
+    for way in dict.fromkeys(one.way for one in results):
+        mine = [one for one in results if one.way == way]
+        means[way] = statistics.mean(one.goodput for one in mine)
+        excluded = sum(one.exclusions for one in mine)
+        wrongs[way] = sum(one.wrong for one in mine) / excluded if excluded else 0.0
+        away = statistics.mean(one.sound_hours for one in mine)
+        lines.append(
+            f"{way:34} goodput {means[way]:.3%}, wrong exclusions {wrongs[way]:.2%}, sound node-hours away {away:.0f}"
+        )
+    careful = [way for way in means if wrongs[way] < LIMIT]
+    best = max(means, key=lambda way: means[way])
+    lines.append(f"best goodput: {best}")
+    if careful:
+        lines.append(f"best goodput at under {LIMIT:.0%} wrong exclusions: {max(careful, key=lambda way: means[way])}")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(prog="python -m recovery.bench.fleet", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--days", type=int, default=90)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--wrong", type=float, help="share of wrong culprits among strong verdicts")
+    given = parser.parse_args(arguments)
+    fleet = replace(Fleet(), nodes=given.nodes, days=given.days)
+    scale = given.nodes / 10_000
+    fleet = replace(fleet, jobs=tuple(max(1, round(size * scale)) for size in fleet.jobs))
+    rates = Verdicts() if given.wrong is None else with_wrong(given.wrong)
+    results = [simulate(way, seed, fleet, rates) for seed in given.seeds for way in WAYS]
+    sys.stdout.write(table(results) + "\n\n" + summary(results) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
