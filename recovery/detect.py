@@ -64,6 +64,8 @@ class RankState:
     phase: str = ""
     moved_at: float | None = None
     heard_at: float | None = None
+    #: When its newest sign was, by its own clock.
+    at: float | None = None
     #: (when we learned of it, seconds a step)
     paces: tuple[tuple[float, float], ...] = ()
 
@@ -184,6 +186,8 @@ def hang(
     nodes = tuple(sorted({one.node for one in late if one.node}))
     named = tuple(sorted(one.rank for one in late if one.rank is not None))
     heard = max((one.heard_at for one in ranks if one.heard_at is not None), default=None)
+    # By its own clock it stopped a little sooner; a sign after the last movement says nothing of that.
+    own = max((one.at for one in ranks if one.at is not None and one.at <= moved), default=moved)
     alive = heard is not None and heard - moved > limits.together
     figures = {
         "still_seconds": round(still, 1),
@@ -219,7 +223,7 @@ def hang(
         said += " No rank is behind the others by what is known."
     if alive:
         said += " It still sends signs, so the way to us is open."
-    return Finding(said, event_at=moved, observed_at=moved + allowed, nodes=nodes, ranks=named, figures=figures)
+    return Finding(said, event_at=own, observed_at=moved + allowed, nodes=nodes, ranks=named, figures=figures)
 
 
 def behind(ranks: Sequence[RankState]) -> tuple[list[RankState], str]:

@@ -332,6 +332,7 @@ def _ranks(attempts: Iterable[UUID]) -> dict[UUID, list[RankState]]:
             phase=row.phase,
             moved_at=row.moved_at.timestamp() if row.moved_at else None,
             heard_at=row.observed_at.timestamp(),
+            at=_stamp(row.at),
             paces=tuple((at, took) for at, took in row.paces),
         )
     found: defaultdict[UUID, list[RankState]] = defaultdict(list)

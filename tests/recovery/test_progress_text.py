@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from recovery.progress_text import Line, last_of, said
 
@@ -66,6 +68,26 @@ def test_a_step_line_of(trainer: str) -> None:
 def test_no_step_is_read_from(line: str) -> None:
     found = said(line)
     assert found is None or found.step is None
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.text(max_size=40),
+            st.sampled_from(
+                ["inquest: ", "step=", "ckpt=", "iteration ", "12", "/", " | ", "9" * 30, " [00:01<?, ", "2.0it/s]"]
+            ),
+        ),
+        max_size=8,
+    ).map("".join)
+)
+@settings(max_examples=150, deadline=None)
+def test_whatever_a_line_is_it_gives_numbers_that_can_be_stored_or_none(line: str) -> None:
+    for found, _ in last_of([Line(line)]):
+        for number in (found.step, found.checkpoint_step, found.collective):
+            assert number is None or 0 <= number < 2**53
+        assert found.step_seconds is None or 0 < found.step_seconds <= 7 * 86_400
+        assert len(found.phase or "") <= 64 and len(found.node) <= 255
 
 
 def test_checkpoints_and_pauses_are_read() -> None:

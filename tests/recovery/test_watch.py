@@ -11,13 +11,16 @@ from django.utils import timezone
 
 from recovery import progress, propose, watch
 from recovery.detect import FatalLine
-from recovery.models import Anomaly, Blindness, LedgerEntry
+from recovery.models import Anomaly, Blindness, LedgerEntry, ProgressFeed, ProgressReading
 from recovery.progress import Sign
 from recovery.words import EntryKind, Via
 from rules.words import Domain, Role
 from tests.recovery.deciding import a_cluster, a_policy, in_mode
 from tests.recovery.test_progress import NOW, an_attempt
 from verdicts.choices import Mode
+from verdicts.collectors.config import Clusters, ClusterSettings
+from verdicts.collectors.progress_settings import PrometheusFeed
+from verdicts.collectors.server import Server
 from verdicts.conclude import attribute_now, request_attribution
 from verdicts.models import Attempt
 
@@ -99,6 +102,26 @@ def test_a_job_that_tells_nothing_is_blind_with_the_reason_and_is_told_of_once()
     progress.post(attempt, [Sign(rank=0, step=1)], Via.POST, now=at(70))
     watch.work(at(75))
     assert not Blindness.objects.exists()
+
+
+def test_where_the_collector_stopped_the_clock_of_silence_stops_and_the_job_is_blind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server(url="http://metrics.example")
+    alpha = ClusterSettings(name="alpha", progress=[PrometheusFeed(name="steps", server=server, step="steps")])
+    monkeypatch.setattr(watch, "current_clusters", lambda: Clusters(cluster=[alpha]))
+    attempt = an_attempt()
+    for number in range(11):
+        progress.post(attempt, [Sign(rank=0, step=number)], Via.PROMETHEUS, now=at(60 * number))
+    feed = ProgressFeed.objects.create(cluster=attempt.cluster, name="steps", via="prometheus")
+    said = {"tried_at": at(3_600), "read_until": at(660), "signs": 1, "said": "connection refused"}
+    reading = ProgressReading.objects.create(attempt=attempt, feed=feed, **said)
+    assert watch.work(at(3_600)) == 0
+    assert "last read 49 min ago: connection refused" in Blindness.objects.get().reason
+    reading.read_until, reading.said = at(3_650), ""
+    reading.save()
+    assert watch.work(at(3_660)) == 1
+    assert not Blindness.objects.exists() and Anomaly.objects.get().event_at == at(600)
 
 
 def test_a_straggler_is_found_on_its_node_and_ends_when_it_is_level() -> None:
