@@ -39,8 +39,8 @@ def _heat(
             }
         ],
         "layout": {
-            "height": 140 + 26 * len(y),
-            "margin": {"t": 10, "b": 130, "l": 10, "r": 10},
+            "height": 166 + 26 * len(y),
+            "margin": {"t": 36, "b": 130, "l": 10, "r": 10},
             "xaxis": {"type": "category", "tickangle": -35, "automargin": True, "title": {"text": axes[0]}},
             "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "title": {"text": axes[1]}},
         },
