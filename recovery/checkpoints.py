@@ -8,13 +8,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import httpx2
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
 from recovery import ledger, ledger_keys
-from recovery.chain import checkpoint_line
+from recovery.chain import START, checkpoint_line
 from recovery.ledger_export import statement_of
+from recovery.ledger_find import first_broken
 from recovery.models import LedgerCheckpoint, LedgerEntry, LedgerLink
 from recovery.words import EntryKind
 from verdicts.webhook import signature
@@ -29,7 +31,7 @@ _LOCK = (715025, 1)
 
 
 class NotKept(Exception):
-    """A checkpoint that could not be made or kept; `where` is "key", "file" or "webhook"."""
+    """A checkpoint that could not be made or kept; `where` is "key", "chain", "file" or "webhook"."""
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(why)
@@ -44,7 +46,8 @@ def make() -> LedgerCheckpoint | None:
 def attempt() -> tuple[LedgerCheckpoint | None, list[NotKept]]:
     """Sign how far the chain is, if it went on since the last checkpoint, and keep that outside too; say what failed.
 
-    What fails is logged and an entry of the ledger; the next checkpoint covers all that this one would have.
+    Nothing is signed that does not follow from what was signed last. What fails is logged and an entry of the ledger;
+    the next checkpoint covers all that this one would have.
     """
     try:
         key = ledger_keys.key_from(Path(settings.INQUEST_LEDGER_KEY_FILE))
@@ -60,15 +63,19 @@ def attempt() -> tuple[LedgerCheckpoint | None, list[NotKept]]:
         latest = LedgerCheckpoint.objects.order_by("-number", "-made_at").first()
         if link is None or (latest is not None and latest.number >= link.number):
             return None, []
-        made = LedgerCheckpoint(
-            number=link.number, hash=link.hash, made_at=timezone.now(), public_key=ledger_keys.public_hex(key)
-        )
-        made.signature = ledger_keys.sign(key, statement_of(made).canonical())
-        made.save(force_insert=True)
-        try:
-            _append(Path(settings.INQUEST_LEDGER_CHECKPOINT_FILE), line_of(made))
-        except OSError as error:
-            failures.append(NotKept("file", f"{settings.INQUEST_LEDGER_CHECKPOINT_FILE}: {error.strerror or error}"))
+        broken = _broken(latest, link)
+        if broken is not None:
+            failures.append(broken)
+        else:
+            made = _sign(link, key)
+            try:
+                _append(Path(settings.INQUEST_LEDGER_CHECKPOINT_FILE), line_of(made))
+            except OSError as error:
+                why = f"{settings.INQUEST_LEDGER_CHECKPOINT_FILE}: {error.strerror or error}"
+                failures.append(NotKept("file", why))
+    if broken is not None:
+        _failed(broken)
+        return None, failures
     # Not while the lock is held: the other side may take its time.
     try:
         _post(made)
@@ -77,6 +84,24 @@ def attempt() -> tuple[LedgerCheckpoint | None, list[NotKept]]:
     for failure in failures:
         _failed(failure)
     return made, failures
+
+
+def _broken(latest: LedgerCheckpoint | None, link: LedgerLink) -> NotKept | None:
+    """What is wrong between the last checkpoint and now: a history that was changed is not to be signed."""
+    number, digest = (latest.number, latest.hash) if latest else (0, START)
+    if latest is not None and not LedgerLink.objects.filter(number=number, hash=digest).exists():
+        return NotKept("chain", f"entry {number} is not what was signed at {ledger.spelled(latest.made_at)}")
+    broken = first_broken(number, digest, link.number)
+    return None if broken is None else NotKept("chain", f"the chain is broken at entry {broken}")
+
+
+def _sign(link: LedgerLink, key: Ed25519PrivateKey) -> LedgerCheckpoint:
+    made = LedgerCheckpoint(
+        number=link.number, hash=link.hash, made_at=timezone.now(), public_key=ledger_keys.public_hex(key)
+    )
+    made.signature = ledger_keys.sign(key, statement_of(made).canonical())
+    made.save(force_insert=True)
+    return made
 
 
 def line_of(checkpoint: LedgerCheckpoint) -> bytes:

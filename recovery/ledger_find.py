@@ -16,7 +16,7 @@ from recovery.words import EntryKind
 from verdicts.keyset import MOST_COUNTED, CursorError
 
 #: Links between an entry and the checkpoint that covers it, walked while a page waits.
-MOST_WALKED = 20_000
+MOST_WALKED = 10_000
 _CURSOR = re.compile(r"([ab])([0-9]{1,18})")
 
 
@@ -94,18 +94,23 @@ def proof_of(entry: LedgerEntry) -> Proof:
         wrong.append(f"The checkpoint of entry {checkpoint.number} has a wrong signature.")
     if checkpoint.number - link.number > MOST_WALKED:
         return Proof(wrong, checkpoint, None)
-    digest, number = link.hash, link.number
-    later = LedgerLink.objects.filter(number__gt=link.number, number__lte=checkpoint.number).order_by("number")
-    for at, previous, found, body in later.values_list("number", "previous", "hash", "entry__body_sha256").iterator():
-        number += 1
-        if at != number or previous != digest or chain.link_hash(at, previous, str(body)) != found:
-            wrong.append(f"The chain is broken at entry {number}.")
-            break
-        digest = found
-    else:
-        if digest != checkpoint.hash:
-            wrong.append(f"The checkpoint of entry {checkpoint.number} has another hash.")
+    if (broken := first_broken(link.number, link.hash, checkpoint.number)) is not None:
+        wrong.append(f"The chain is broken at entry {broken}.")
+    elif not LedgerLink.objects.filter(number=checkpoint.number, hash=checkpoint.hash).exists():
+        wrong.append(f"The checkpoint of entry {checkpoint.number} has another hash.")
     return Proof(wrong, checkpoint, checkpoint.number - link.number)
+
+
+def first_broken(number: int, digest: str, last: int) -> int | None:
+    """The first entry after `number`, whose hash is `digest`, that does not follow up to `last`; None if all do."""
+    rows = LedgerLink.objects.filter(number__gt=number, number__lte=last).order_by("number")
+    for at, previous, found, body in rows.values_list("number", "previous", "hash", "entry__body_json").iterator():
+        number += 1
+        digest_of = chain.body_hash((body or "").encode())
+        if at != number or previous != digest or chain.link_hash(at, previous, digest_of) != found:
+            return number
+        digest = found
+    return None if number == last else number + 1
 
 
 def _own(entry: LedgerEntry, link: LedgerLink) -> list[str]:

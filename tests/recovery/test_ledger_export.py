@@ -102,6 +102,22 @@ def test_a_checkpoint_that_cannot_be_kept_is_told_once_a_day(
     assert LedgerEntry.objects.filter(subject_kind="checkpoint", subject="key").exists()
 
 
+def test_a_history_that_was_changed_is_not_signed(places: Path) -> None:
+    entries(3)
+    assert checkpoints.make() is not None
+    entries(2)
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE recovery_ledgerlink DISABLE TRIGGER appended_only")
+        cursor.execute("UPDATE recovery_ledgerlink SET hash = repeat('a', 64) WHERE number = 4")
+    assert checkpoints.make() is None
+    failed = LedgerEntry.objects.get(kind=EntryKind.CHECKPOINT_FAILED.value)
+    assert (failed.subject, failed.body["facts"]["why"]) == ("chain", "the chain is broken at entry 4")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE recovery_ledgerlink SET hash = repeat('b', 64) WHERE number = 3")
+    _, failures = checkpoints.attempt()
+    assert "entry 3 is not what was signed" in str(failures[0])
+
+
 def test_a_webhook_is_told_with_a_signature(places: Path, settings: Settings, httpserver: HTTPServer) -> None:
     secret = b"twenty-four bytes, or more of them"
     settings.WEBHOOKS = {"witness": Webhook(httpserver.url_for("/ledger"), secret)}
