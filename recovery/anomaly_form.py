@@ -46,7 +46,7 @@ class AnomaliesForm(ListForm):
         return bool(self.chips)
 
     @property
-    def errors(self) -> dict[str, str]:  # type: ignore[override]
+    def errors(self) -> dict[str, str]:
         """What cannot be understood; an attempt is named by its id."""
         wrong = dict(super().errors)
         if (text := self.value("attempt")) and _uuid(text) is None:
