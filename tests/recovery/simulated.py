@@ -6,8 +6,12 @@ does between two rows is `recovery.act`'s loop with the same pure functions.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -107,6 +111,8 @@ class World:
     incidents: set[str] = field(default_factory=set)
     killed: bool = False
     sent: int = 0
+    set_back: bool = False
+    under_way: float = 0.0
 
     def __post_init__(self) -> None:
         for job in ("1", "2", "3"):
@@ -335,6 +341,7 @@ class World:
         assert plan.verdict_number == self.verdicts[plan.job_id], "acted on a superseded verdict"
         assert not touched & {value for _, value in self.vetoes}, "acted against a veto"
         assert BrakeKind.STOP not in self.brakes and not self.killed, "acted against a brake"
+        assert not touched & self.incidents, "took a node away for a shared cause"
 
     def _finish(self, row: Row, act: Act, thing: Next) -> None:
         assert thing.outcome is not None
@@ -354,11 +361,26 @@ class World:
     # What the world does
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes; what was under way for longer than a scheduler takes has arrived."""
+        """Time passes; what is under way for as long as a scheduler takes at most arrives."""
         self.now += timedelta(seconds=seconds)
-        if seconds >= 0:
-            for slurm in self.slurm.values():
-                slurm.tick()
+        if seconds < 0:
+            self.set_back = True
+            return
+        self.under_way += seconds
+        if self.under_way < SETTLE - 1:
+            return
+        self.under_way = 0.0
+        for slurm in self.slurm.values():
+            arrived, slurm.late = slurm.late, []
+            for apply in arrived:
+                # Nobody hears any more that it was refused.
+                with suppress(Refused):
+                    apply()
+
+
+def _between(one: Row, other: Row) -> timedelta:
+    assert one.begun_at is not None and other.begun_at is not None
+    return other.begun_at - one.begun_at
 
 
 def a_relief(world: World, one: Kept) -> Plan:
@@ -374,3 +396,187 @@ def a_relief(world: World, one: Kept) -> Plan:
         created=world.now,
         expires=world.now + timedelta(days=7),
     )
+
+
+VERBS = ("requeuehold", "admincomment", "excnodelist", "release")
+FATES = ("timeout", "timeout", "late", "lost", "down", "no", "dies_before", "dies_after")
+SECONDS = (1, 5, 11, 60, 700, 4000, -30, -400)
+JOBS = ("1", "2", "3")
+
+
+class Story:
+    """One history: events that are chosen by `pick`, and what must be so after each."""
+
+    #: How often each event happens, beside the others.
+    WEIGHTS = {
+        "fail_and_propose": 12,
+        "approve": 10,
+        "dispatch": 20,
+        "misbehave": 8,
+        "start": 5,
+        "pass_time": 6,
+        "sweep": 4,
+        "lift": 3,
+        "reject": 1,
+        "requeue_by_hand": 1,
+        "judge_again": 1,
+        "veto": 1,
+        "end_vetoes": 1,
+        "share": 1,
+        "brake": 1,
+        "release": 2,
+        "kill": 1,
+    }
+
+    def __init__(self, pick: Callable[[Sequence[Any]], Any]) -> None:
+        self.world, self.pick = World(), pick
+        self.told: Counter[str] = Counter()
+
+    # Events
+
+    def fail_and_propose(self) -> None:
+        job = self.pick(JOBS)
+        slurm = self.world.slurm[job]
+        if slurm.record is not None and slurm.record.state == "RUNNING":
+            slurm._change(state="FAILED")
+            self.world.verdicts[job] += 1
+        count = self.pick((0, 1, 1, 1, 2, 3))
+        first = self.pick(range(len(NODES)))
+        nodes = sorted({NODES[(first + 13 * place) % len(NODES)] for place in range(count)})
+        action = ActionKind.RESTART_EXCLUDING if nodes else ActionKind.RESTART
+        self.world.propose(job, nodes, action, automatic=self.pick((False, True)))
+
+    def approve(self) -> None:
+        if rows := self._rows(ProposalState.OPEN):
+            self.world.approve(self.pick(rows))
+
+    def reject(self) -> None:
+        if rows := self._rows(ProposalState.OPEN):
+            self.pick(rows).move(ProposalState.REJECTED)
+
+    def dispatch(self) -> None:
+        rows = [row for row in self.world.rows if row.act and row.act.outcome not in ENDED_ACTIONS]
+        if rows and not self.world.dispatch(self.pick(rows), self.pick(range(1, 9))):
+            self.told["killed"] += 1
+
+    def misbehave(self) -> None:
+        self.world.slurm[self.pick(JOBS)].fates.setdefault(self.pick(VERBS), []).append(self.pick(FATES))
+
+    def start(self) -> None:
+        self.world.slurm[self.pick(JOBS)].start()
+
+    def requeue_by_hand(self) -> None:
+        slurm = self.world.slurm[self.pick(JOBS)]
+        if slurm.record is not None and slurm.record.state == "FAILED":
+            restarts, submit = slurm.record.restarts + 1, slurm.record.submit + 100
+            slurm._change(state="PENDING", reason="None", restarts=restarts, submit=submit)
+
+    def judge_again(self) -> None:
+        self.world.verdicts[self.pick(JOBS)] += 1
+
+    def pass_time(self) -> None:
+        self.world.pass_time(self.pick(SECONDS))
+
+    def veto(self) -> None:
+        nodes = [node for row in self.world.rows for node in row.plan.nodes] or NODES
+        kind = self.pick(tuple(VetoKind))
+        values = {VetoKind.NODE: nodes, VetoKind.JOB: JOBS, VetoKind.GROUP: sorted(SWITCHES)}[kind]
+        self.world.vetoes.add((kind, self.pick(values)))
+
+    def end_vetoes(self) -> None:
+        self.world.vetoes.clear()
+
+    def share(self) -> None:
+        self.world.incidents ^= {self.pick(sorted(SWITCHES))}
+
+    def brake(self) -> None:
+        kind = self.pick(tuple(BrakeKind))
+        self.world.brakes[kind] = self.world.now + timedelta(minutes=5) if kind is BrakeKind.PACE else None
+
+    def release(self) -> None:
+        self.world.brakes.pop(BrakeKind.STOP, None)
+        self.world.killed = False
+
+    def kill(self) -> None:
+        self.world.killed = True
+
+    def sweep(self) -> None:
+        self.world.sweep()
+
+    def lift(self) -> None:
+        if standing := [one for one in self.world.kept if one.standing]:
+            one = self.pick(standing)
+            one.wrong = self.pick((False, False, True))
+            self.world.lift(one)
+
+    def _rows(self, *states: ProposalState) -> list[Row]:
+        return [row for row in self.world.rows if row.state in states]
+
+    # What must be so after each
+
+    def check(self) -> None:
+        self._nothing_twice()
+        self._caps()
+        self._nobody_held()
+        for one in self.world.kept:
+            if one.standing:
+                plan = a_relief(self.world, one)
+                assert guards.recheck(plan, self.world.facts(plan)) == [], "giving back would be held up"
+
+    def end(self) -> None:
+        """When all misfortune ends and the dispatcher works on, every action ends, and no job is left held."""
+        for slurm in self.world.slurm.values():
+            slurm.fates.clear()
+        for row in self.world.rows:
+            if row.act is None:
+                continue
+            for _ in range(30):
+                if row.act.outcome in ENDED_ACTIONS:
+                    break
+                self.world.dispatch(row, 10)
+                self.world.pass_time(SETTLE + 1)
+            # What waits for a pace or a brake before its first call waits until its deadline.
+            assert row.act.outcome in ENDED_ACTIONS or not row.act.calls, (row.plan.action, row.act)
+            self.told[f"{row.plan.action} {row.act.outcome}"] += 1
+        self.check()
+        for slurm in self.world.slurm.values():
+            self.told.update(slurm.effects)
+        self.told["calls"] += self.world.sent
+        self.told.update(f"proposal {row.state}" for row in self.world.rows)
+
+    def _nothing_twice(self) -> None:
+        for job, slurm in self.world.slurm.items():
+            begun = [row for row in self.world.rows if row.act and row.act.calls and row.plan.job_id == job]
+            restarts = [row for row in begun if row.plan.action not in RELIEF]
+            assert slurm.effects.get("requeue", 0) <= len(restarts), "requeued twice"
+            assert slurm.effects.get("exclude", 0) <= sum(row.plan.action in EXCLUDING for row in restarts)
+            # One attempt of a job is requeued once, whatever was proposed for it.
+            assert slurm.effects.get("requeue", 0) <= len({row.plan.restart_count for row in restarts})
+
+    def _caps(self) -> None:
+        under_way = [row for row in self.world.rows if row.state in GOING_ON and row.plan.action in EXCLUDING]
+        away = {one.node for one in self.world.kept if one.standing} | {n for row in under_way for n in row.plan.nodes}
+        assert len(away) <= min(
+            CAPS.exclusions_alive, CAPS.partition_share * len(NODES), CAPS.cluster_share * len(NODES)
+        )
+        assert all(len(away & members) <= max(1, CAPS.switch_share * len(members)) for members in SWITCHES.values())
+        for job in JOBS:
+            kept = {one.node for one in self.world.kept if one.standing and one.row.plan.job_id == job}
+            assert len(kept) <= CAPS.nodes_per_job
+        begun = [row for row in self.world.rows if row.begun_at and row.plan.action not in RELIEF]
+        for row in begun:
+            assert len(row.plan.nodes) <= CAPS.nodes_per_action
+            if self.world.set_back:  # then what was begun later stands at an earlier time
+                continue
+            hour = [one for one in begun if timedelta() <= _between(one, row) < timedelta(hours=1)]
+            assert len(hour) <= CAPS.actions_per_hour, "too many actions in an hour"
+            assert sum(len(one.plan.nodes) for one in hour) <= CAPS.nodes_per_hour, "too many nodes in an hour"
+            cool = [one for one in hour if one is not row and one.plan.job_id == row.plan.job_id]
+            assert all(_between(one, row) >= timedelta(minutes=CAPS.cooldown_minutes) for one in cool), "no cool-down"
+
+    def _nobody_held(self) -> None:
+        for job, slurm in self.world.slurm.items():
+            acts = [row.act for row in self.world.rows if row.act and row.plan.job_id == job]
+            going_on = any(act.outcome not in ENDED_ACTIONS for act in acts)
+            if slurm.record is not None and slurm.record.held and not going_on and not slurm.late:
+                assert any(act.stuck for act in acts), f"job {job} was left held"
