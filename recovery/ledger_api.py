@@ -27,6 +27,7 @@ _FILTERS = [
     OpenApiParameter("actor", str, many=True, description='"user:NAME", "user:" or a bare name; may be repeated.'),
     OpenApiParameter("subject", str, description='"proposal:ID", "proposal" or an id.'),
     OpenApiParameter("attempt", OpenApiTypes.UUID),
+    OpenApiParameter("since_number", int, description="After this entry: where a tool that reads on had got to."),
     OpenApiParameter("after", OpenApiTypes.DATETIME, description="Became true at or after."),
     OpenApiParameter("before", OpenApiTypes.DATETIME, description="Became true before."),
 ]

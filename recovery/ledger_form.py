@@ -1,5 +1,6 @@
 """What an address asks of the ledger, for page, API and export alike."""
 
+import re
 from collections import Counter
 from functools import cached_property
 from uuid import UUID
@@ -13,6 +14,8 @@ from recovery.words import EntryKind
 from verdicts.facets import LOOKED_AT, MOST_WORDS, Facet, Word
 from verdicts.list_form import ListForm
 
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+
 
 class LedgerForm(ListForm):
     """Entries, the newest first unless asked for the other way round."""
@@ -24,10 +27,10 @@ class LedgerForm(ListForm):
         "attempt": "Attempt",
         "after": "From",
         "before": "Before",
-        "number": "Entry",
+        "since_number": "After entry",
     }
     sets = {"kind": [(word.value, ledger_words.ENTRIES[word]) for word in EntryKind]}
-    texts = ("actor", "subject", "attempt")
+    texts = ("actor", "subject", "attempt", "since_number")
     times = ("after", "before")
     orders = {"number": "-"}
     usual = "-number"
@@ -44,6 +47,8 @@ class LedgerForm(ListForm):
         wrong = dict(super().errors)
         if (attempt := self.value("attempt")) and _uuid(attempt) is None:
             wrong["attempt"] = f"Attempt: “{attempt}” is no attempt's id."
+        if (since := self.value("since_number")) and not _NUMBER.fullmatch(since):
+            wrong["since_number"] = f"After entry: “{since}” is no entry's number."
         return wrong
 
     @property
@@ -67,6 +72,8 @@ class LedgerForm(ListForm):
             rows = rows.filter(_about(subject))
         if attempt := self.value("attempt"):
             rows = rows.filter(attempt=_uuid(attempt))
+        if since := self.value("since_number"):
+            rows = rows.filter(link__number__gt=int(since))
         if (after := self.moment("after")) is not None:
             rows = rows.filter(at__gte=after)
         if (before := self.moment("before")) is not None:

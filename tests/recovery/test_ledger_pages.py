@@ -136,6 +136,9 @@ def test_the_api_has_the_same_filters_and_reads_on_by_cursor(api: APIClient) -> 
     back = api.get("/api/v1/ledger?order=number&limit=5&cursor=b11").json()
     assert [entry["number"] for entry in back["results"]] == [6, 7, 8, 9, 10]
     assert back["previous"]
+    later = api.get("/api/v1/ledger?order=number&since_number=10").json()
+    assert [entry["number"] for entry in later["results"]] == [11, 12]
+    assert api.get("/api/v1/ledger?since_number=-1").status_code == 400
     entry = api.get("/api/v1/ledger?subject=proposal:3").json()["results"][0]
     assert entry["contents"] == {"text": "<b>not</b> that node"}
     assert entry["facts"]["nodes"] == ["gpu-017"]
