@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import msgspec
 
 from recovery import guards, meter, shared_cause
-from recovery.bench.faults import HOUR, Fleet, Said, first_error, verdict
+from recovery.bench.faults import HOUR, Fault, Fleet, Said, Verdicts, first_error, verdict
 from recovery.caps import bounded
-from recovery.cost import Cost, Figure
 from recovery.facts import Away, Element, Facts, Restarted, Shared, Took, WrongExclusion
 from recovery.plan import Plan
+from recovery.plan_sketch import sketch
 from recovery.policy import Case, Rule, matches
 from recovery.words import ActionKind, PolicyMode
 from rules.words import Domain, Maturity, State
@@ -93,9 +93,10 @@ RESTART: dict[str, Any] = {
     "action": "restart",
     "caps": {"actions_per_hour": 200, "cooldown_minutes": 2},
 }
-_FREE = Cost(
-    acting=Figure(gpu_hours=None, rests_on="not modelled"), waiting=Figure(gpu_hours=None, rests_on="not modelled")
-)
+
+
+#: Who is blamed for a fault that ended a job: fault, the job's nodes, rates, chance, what was said of it before.
+Judge = Callable[[Fault, tuple[int, ...], Verdicts, random.Random, Said | None], Said]
 
 
 @dataclass
@@ -137,7 +138,7 @@ class Way(Protocol):
     """One way to answer. `judge` says who is blamed, `told` returns nodes that people are called for at once."""
 
     name: str
-    judge: Callable[..., Said]
+    judge: Judge
 
     def told(self, job: Job, said: Said, at: float) -> frozenset[int]: ...
 
@@ -152,7 +153,7 @@ class Never:
     """Restart on the same nodes, five times without progress at most."""
 
     name = "never exclude"
-    judge = staticmethod(verdict)
+    judge: Judge = staticmethod(verdict)
 
     def told(self, job: Job, said: Said, at: float) -> frozenset[int]:
         """Nobody is called before a job is stuck."""
@@ -174,7 +175,7 @@ class Always(Never):
     """Exclude the node that is blamed, every time: the one that the earliest error comes from."""
 
     name = "always exclude the blamed node"
-    judge = staticmethod(first_error)
+    judge: Judge = staticmethod(first_error)
 
     def answer(self, world: World, job: Job, said: Said, at: float) -> Answer:
         """As above, as long as nine nodes in ten are there."""
@@ -186,7 +187,7 @@ class AlwaysAll(Always):
     """Exclude every node that our verdict names, however strong it is and whatever they share."""
 
     name = "always, all nodes of our verdicts"
-    judge = staticmethod(verdict)
+    judge: Judge = staticmethod(verdict)
 
 
 @dataclass
@@ -218,7 +219,7 @@ class Scope:
 class Ours:
     """The policies above, with guards, shared causes and a meter for each policy and domain."""
 
-    judge = staticmethod(verdict)
+    judge: Judge = staticmethod(verdict)
 
     def __init__(self, fleet: Fleet, seed: int, start: PolicyMode = PolicyMode.AUTOMATIC):
         self.name = "ours" if start is PolicyMode.AUTOMATIC else "ours, advisory on day one"
@@ -387,42 +388,17 @@ class Ours:
 
 def _plan(rule: Rule, job: Job, said: Said, at: float) -> Plan:
     """The plan as far as guards read it."""
-    now, nodes = _moment(at), [_node(node) for node in said.nodes]
-    return Plan(
-        id="",
-        action=rule.action,
+    return sketch(
+        rule,
+        now=_moment(at),
         cluster="fleet",
-        scheduler="slurm",
-        job_id=str(job.number),
-        submit_time=None,
-        restart_count=job.crashes,
-        attempt="",
         workload=str(job.number),
-        partition="",
+        job_id=str(job.number),
         job_nodes=job.size,
-        nodes=nodes if rule.action is ActionKind.RESTART_EXCLUDING else [],
-        cause=said.symptom,
-        verdict="v",
-        verdict_number=1,
-        verdict_sha256="",
+        nodes=[_node(node) for node in said.nodes],
         domain=said.domain.value,
         strength=said.strength.value if said.strength else "",
         symptom=said.symptom,
-        locus=",".join(nodes[:4]),
-        policy="simulated",
-        policy_number=1,
-        mode=PolicyMode.ADVISORY,
-        blast={},
-        cost=_FREE,
-        overturn=[],
-        evidence=[],
-        gaps=[],
-        owner="",
-        created=now,
-        expires=now + timedelta(hours=1),
-        approvals_needed=1,
-        says="",
-        caps=rule.caps,
     )
 
 

@@ -129,7 +129,7 @@ class Run:
             self._crash(job, job.epoch, fault)
             return
         struck = [node for node in fault.places if node not in self._out and node not in self.away]
-        hit = {id(job): job for node in struck if (job := self._owner.get(node))}
+        hit = {owner.number: owner for node in struck if (owner := self._owner.get(node))}
         if fault.kind == "maintenance":
             for node in struck:
                 self._take_out(node, fault.lasts)
