@@ -19,7 +19,7 @@ from recovery.moves import held, hold_cluster, move
 from recovery.policy import NODE_DOMAINS
 from recovery.relief import propose_relief
 from recovery.shared_cause import LEAST_NODES, Blamed, Found, find
-from recovery.topology import of_cluster
+from recovery.topology import of_cluster, recent_attempts
 from recovery.words import EXCLUDING, EntryKind, ExclusionState, ProposalState
 from rules.attempt import InputError
 from rules.words import Domain
@@ -211,8 +211,7 @@ def _blamed(cluster_id: UUID, now: datetime) -> tuple[list[Blamed], list[Found]]
 
 def _images(cluster_id: UUID) -> dict[str, set[str]]:
     """Which nodes ran which image lately, also where nothing failed: an image that all run is no explanation."""
-    recent = Attempt.objects.filter(cluster=cluster_id).order_by("-created_at")
-    told = dict(recent.values_list("pk", "body__image")[:RECENT])
+    told = dict(recent_attempts(cluster_id).values_list("pk", "body__image")[:RECENT])
     ran = _pairs(
         Attempt.nodes.through.objects.filter(attempt__in=[pk for pk, image in told.items() if image]).values_list(
             "attempt_id", "node__name"

@@ -16,7 +16,7 @@ from recovery.models import Action, Brake, Decision, Exclusion, Incident, Propos
 from recovery.plan import Plan
 from recovery.policy import RESTARTS
 from recovery.stop_file import killed
-from recovery.topology import Topology, elements_of, of_cluster
+from recovery.topology import Topology, elements_of, of_cluster, recent_attempts
 from recovery.words import (
     EXCLUDING,
     RELIEF,
@@ -180,15 +180,22 @@ def _away(attempt: Attempt, but: str) -> Iterable[Away]:
 def _took(attempt: Attempt, but: str, now: datetime) -> Iterable[Took]:
     """What was begun in the last day, and what is approved and about to."""
     quiet = [*_RELIEF, ActionKind.NOTIFY.value]
-    recent = Q(acted__created_at__gt=now - DAY) | Q(acted=None, state=ProposalState.APPROVED.value)
-    rows = (
-        Proposal.objects.filter(recent, attempt__cluster=attempt.cluster_id)
-        .exclude(action__in=quiet)
+    # Two questions, each with an index of its own: there are many proposals that were only recorded.
+    begun = Proposal.objects.filter(
+        pk__in=Action.objects.filter(cluster=attempt.cluster_id, created_at__gt=now - DAY).values("proposal")
+    )
+    coming = Proposal.objects.filter(
+        attempt__cluster=attempt.cluster_id, state=ProposalState.APPROVED.value, acted=None
+    )
+    rows = [
+        row
+        for some in (begun, coming)
+        for row in some.exclude(action__in=quiet)
         .exclude(pk=but)
         .select_related("attempt__workload")
         .defer("attempt__body", "plan", "plan_json")
         .annotate(begun=F("acted__created_at"))
-    )
+    ]
     for row in rows:
         nodes = row.nodes if row.action in _EXCLUDING else []
         yield Took(at=row.begun or row.created_at, workload=workload_key(row.attempt), nodes=nodes)
@@ -229,7 +236,7 @@ def partitions(attempt: Attempt) -> dict[str, set[str]]:
     """The nodes of each partition that the job was sent to, as far as recent attempts name them."""
     found: dict[str, set[str]] = {}
     for part in {attempt.partition, *attempt.partition.split(",")} - {""}:
-        recent = Attempt.objects.filter(cluster=attempt.cluster_id, partition=part).order_by("-created_at")
+        recent = recent_attempts(attempt.cluster_id).filter(partition=part)
         ids = list(recent.values_list("pk", flat=True)[:RECENT_ATTEMPTS])
         if ids or part == attempt.partition:
             found[part] = set(Node.objects.filter(attempts__in=ids).values_list("name", flat=True).distinct())

@@ -3,15 +3,24 @@
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
+from django.db.models import F, QuerySet
+
 from rules.attempt import TOPOLOGY_KINDS
 from verdicts import conclude
 from verdicts.models import Attempt
 
-#: So many of a cluster's latest attempts are asked what they know of it.
-RECENT = 500
+#: So many of a cluster's latest attempts are asked what they know of it, among so many latest ones of all clusters.
+RECENT, LATEST = 500, 20_000
 
 #: kind → element → nodes.
 Topology = dict[str, dict[str, set[str]]]
+
+
+def recent_attempts(cluster_id: UUID) -> QuerySet[Attempt]:
+    """A cluster's latest attempts, those that go on first: read from an index, however many there are in all."""
+    order = F("ended_at").desc(nulls_first=True)
+    latest = Attempt.objects.order_by(order, "created_at").values("pk")[:LATEST]
+    return Attempt.objects.filter(cluster=cluster_id, pk__in=latest).order_by(order, "created_at")
 
 
 def of_cluster(cluster_id: UUID, *more: Mapping[str, Mapping[str, Iterable[str]]]) -> Topology:
@@ -21,11 +30,8 @@ def of_cluster(cluster_id: UUID, *more: Mapping[str, Mapping[str, Iterable[str]]
     """
     found: Topology = {}
     site = conclude.current_ruleset().site.topology
-    recent = (
-        Attempt.objects.filter(cluster=cluster_id, body__has_key="topology")
-        .order_by("-created_at")
-        .values_list("body__topology", flat=True)[:RECENT]
-    )
+    told_of = recent_attempts(cluster_id).filter(body__has_key="topology")
+    recent = told_of.values_list("body__topology", flat=True)[:RECENT]
     for told in (site, *recent, *more):
         for kind, elements in told.items():
             if kind in TOPOLOGY_KINDS:
