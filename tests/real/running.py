@@ -6,8 +6,10 @@ import atexit
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,22 @@ def eventually(condition: Callable[[], Any], seconds: float, what: str) -> Any:
         assert time.monotonic() < deadline, what
         time.sleep(0.1)
     return said
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports that nobody has now, below those that the kernel hands out to clients, who come and go all the time."""
+    # At random: other servers that start at the same moment have not taken theirs yet.
+    found, port = [], random.randrange(20_000, 32_000)
+    while len(found) < number:
+        port += 1
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
+
+
+def free_port() -> int:
+    return free_ports(1)[0]
 
 
 class Site:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import random
 import shutil
 import signal
 import socket
@@ -24,6 +23,7 @@ from typing import Any
 import pytest
 
 from attribution_site.embedded import follow_parent
+from tests.real.running import free_ports
 
 PROGRAMS = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "slurmrestd", "sbatch")
 PACKAGES = (
@@ -117,18 +117,6 @@ def eventually(condition: Callable[[], Any], seconds: float, what: str | Callabl
     return said
 
 
-def _free_ports(number: int) -> list[int]:
-    """Ports that nobody has now, below those that the kernel hands out to clients."""
-    # At random: another cluster that starts at the same moment has not taken its own yet.
-    found, port = [], random.randrange(20_000, 32_000)
-    while len(found) < number:
-        port += 1
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-    return found
-
-
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -182,7 +170,7 @@ class SlurmCluster:
         #: Whose processes they are: ours as long as we live.
         self.mark = f"{os.getpid()}:{home}"
         self.host = socket.gethostname().split(".")[0]
-        ports = _free_ports(3 + len(self.nodes))
+        ports = free_ports(3 + len(self.nodes))
         self.controller_port, self.accounting_port, self.rest_port = ports[:3]
         self.node_ports = dict(zip(self.nodes, ports[3:], strict=True))
         self.running: dict[str, subprocess.Popen[bytes]] = {}

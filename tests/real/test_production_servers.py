@@ -18,6 +18,7 @@ import psycopg
 import pytest
 
 from attribution_site.embedded import follow_parent, server_account
+from tests.real.running import free_port
 
 BASE = Path(__file__).resolve().parent.parent.parent
 SAMPLES = len(list((BASE / "verdicts" / "samples").glob("*/attempt.json")))
@@ -35,13 +36,6 @@ def eventually(condition: Callable[[], object], seconds: float, what: Callable[[
 def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from rules.attempt import Attempt
 from rules.engine import attribute
 from rules.ruleset import load_ruleset
 from rules.words import ReportStatus, Source
+from tests.real.running import free_port
 from verdicts.collectors.ask import Ask, Budget
 from verdicts.collectors.prometheus import Prometheus
 from verdicts.collectors.server import Server
@@ -94,13 +94,6 @@ def samples(scale: int) -> Iterator[str]:
         if scale == 1:
             yield f"# TYPE {name} gauge"
         yield from lines
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def eventually(condition: Callable[[], object], what: Callable[[], str], seconds: float = 30) -> None:
