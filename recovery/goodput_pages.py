@@ -20,7 +20,7 @@ from verdicts.wording import plain
 
 #: What a loss is made of, in words, and how it is drawn.
 KINDS = {
-    "replay": ("trained since the last checkpoint and lost", "var(--blue)", ""),
+    "replay": ("trained after the last checkpoint", "var(--blue)", ""),
     "hang": ("held while it hung", "var(--amber)", "/"),
     "restore": ("held until it trained again", "var(--violet)", "."),
 }
@@ -91,7 +91,7 @@ def _lost_figure(rows: Sequence[Lost]) -> dict[str, Any]:
         "layout": {
             "barmode": "stack",
             "height": 120 + 36 * len(drawn),
-            "xaxis": {"title": {"text": "GPU-hours lost, as far as known"}, "rangemode": "tozero"},
+            "xaxis": {"title": {"text": "GPU-hours"}, "rangemode": "tozero"},
             "yaxis": {"autorange": "reversed", "automargin": True},
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         },

@@ -1,5 +1,7 @@
 """Reading what is known of progress and what was detected, for pages and API alike."""
 
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -45,37 +47,64 @@ def told(attempt_id: UUID) -> dict[str, Any]:
     }
 
 
-#: The figures of a finding in words; what is not here is named by its own word.
+#: The figures of a finding in words, in the order in which they are read; others come behind by their own words.
 _FIGURES = {
+    "state": "the scheduler's word",
+    "symptom": "symptom",
+    "fatal": "rules whose lines were seen",
+    "movement": "movement is told by",
     "still_seconds": "stood still for, s",
     "allowed_seconds": "allowed, s",
-    "allowed_because": "because",
+    "allowed_because": "allowed because of",
+    "moved_at": "last moved",
+    "known_until": "known until",
+    "log_wrote_at": "its log last had a line",
+    "still_speaks": "it still sends signs",
+    "phase": "phase",
+    "behind_by": "behind by",
     "step_min": "least step",
     "step_max": "most step",
     "collective_min": "least collective",
     "collective_max": "most collective",
-    "ranks_known": "ranks known",
-    "still_speaks": "still sends signs",
-    "behind_by": "behind by",
-    "usual_seconds": "usual, s a step",
-    "bound_seconds": "bound, s a step",
-    "deviation_seconds": "deviation, s",
-    "window_seconds": "window, s",
-    "pace usual_seconds": "usual pause between movements, s",
-    "pace longest_seconds": "longest pause it recovered from, s",
+    "ranks_known": "ranks that tell",
     "pace moves": "movements that its pace rests on",
+    "pace usual_seconds": "usual pause between movements, s",
+    "pace deviation_seconds": "deviation of these pauses, s",
+    "pace longest_seconds": "longest pause it recovered from, s",
+    "pace step_seconds": "a step, s",
+    "where": "what is slow",
+    "gpus": "GPUs",
+    "peers": "peers",
+    "usual_seconds": "usual, s a step",
+    "deviation_seconds": "deviation of the peers, s",
+    "bound_seconds": "slow beyond, s a step",
+    "window_seconds": "window, s",
+    "least_paces": "times of each slow rank, at least",
 }
+_PLACES = {name: place for place, name in enumerate(_FIGURES)}
+_TIMES = frozenset({"moved_at", "known_until", "log_wrote_at"})
 
 
-def figures(evidence: dict[str, Any], before: str = "") -> list[tuple[str, str]]:
-    """The figures of a finding for people: what is unknown is said so."""
-    found: list[tuple[str, str]] = []
+def figures(evidence: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The figures of a finding for people, times as times; what is unknown is said so."""
+    plain = sorted(_flat(evidence, ""), key=lambda pair: (_PLACES.get(pair[0], len(_PLACES)), pair[0]))
+    return [(_FIGURES.get(name, name.replace("_", " ")), _readable(name, value)) for name, value in plain]
+
+
+def _flat(evidence: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
     for name, value in evidence.items():
         key = f"{before} {name}".strip()
-        if isinstance(value, dict):
-            found += figures(value, key)
-            continue
-        text = ", ".join(map(str, value)) if isinstance(value, list) else "unknown" if value is None else str(value)
-        if text != "":
-            found.append((_FIGURES.get(key, key.replace("_", " ")), text))
-    return found
+        if isinstance(value, Mapping):
+            yield from _flat(value, key)
+        elif value not in ("", []):
+            yield key, value
+
+
+def _readable(name: str, value: Any) -> Any:
+    if name in _TIMES and isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC).replace(microsecond=0)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "unknown" if value is None else str(value)
