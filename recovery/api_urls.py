@@ -5,5 +5,6 @@ from django.urls import URLPattern, URLResolver, include, path
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("recovery.ledger_api_urls")),
     path("", include("recovery.queue_api_urls")),
+    path("", include("recovery.policy_api_urls")),
     path("", include("recovery.progress_api_urls")),
 ]

@@ -7,5 +7,6 @@ app_name = "recovery"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("recovery.ledger_urls")),
     path("", include("recovery.queue_urls")),
+    path("", include("recovery.policy_urls")),
     path("", include("recovery.progress_urls")),
 ]

@@ -72,7 +72,7 @@ def test_a_case_that_was_not_drawn_never_counts_for_the_policy(scope: Scope, rev
 
 def test_nobody_makes_a_case_a_planted_one_afterwards(scope: Scope, reviewer: Any) -> None:
     case = proposed(scope, 1, must_label=True)
-    with pytest.raises(InputError, match="^basis: "):
+    with pytest.raises(InputError, match=r"^basis: "):
         labels.give(case.pk, CaseLabel.WRONG, LabelBasis.INJECTED, by=reviewer, text="it was me")
 
 
@@ -80,7 +80,7 @@ def test_a_label_needs_the_right_and_says_what_was_found(scope: Scope, reviewer:
     case = proposed(scope, 1, must_label=True)
     with pytest.raises(NotPermitted):
         labels.give(case.pk, CaseLabel.RIGHT, LabelBasis.VENDOR, by=a_user("op", "operator"), text="fine")
-    with pytest.raises(InputError, match="^text: "):
+    with pytest.raises(InputError, match=r"^text: "):
         labels.give(case.pk, CaseLabel.RIGHT, LabelBasis.VENDOR, by=reviewer, text=" ")
 
 
@@ -102,7 +102,7 @@ def test_an_exclusion_that_proved_wrong_labels_its_case(scope: Scope) -> None:
 
 def test_an_outcome_waits_until_the_proposal_is_over(scope: Scope, reviewer: Any) -> None:
     going = proposed(scope, 1, mode="advisory", state=ProposalState.OPEN.value)
-    with pytest.raises(InputError, match="^outcome: "):
+    with pytest.raises(InputError, match=r"^outcome: "):
         labels.give_outcome(going.pk, Outcome.WORKED, by=reviewer)
     over = proposed(scope, 2, mode="advisory", state=ProposalState.CLOSED.value)
     assert labels.give_outcome(over.pk, Outcome.WORKED, by=reviewer).outcome == "worked"

@@ -221,7 +221,7 @@ def test_another_ruleset_suspends_automatic_until_a_replay_shows_no_change(
     assert policy_watch.heed_rulesets() == 1
     automatic.refresh_from_db()
     assert automatic.mode == ADVISORY and automatic.mode_until is not None
-    monkeypatch.setattr(policy_watch, "replay", lambda scope: (12, []))
+    monkeypatch.setattr(policy_watch, "replay", lambda _: (12, []))
     assert policy_watch.replay_suspended() == 1
     automatic.refresh_from_db()
     assert automatic.mode == AUTOMATIC and "12 cases" in automatic.said
@@ -230,7 +230,7 @@ def test_another_ruleset_suspends_automatic_until_a_replay_shows_no_change(
 def test_a_replay_that_shows_a_change_leaves_it_advisory(automatic: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     Scope.objects.filter(pk=automatic.pk).update(ruleset="cd" * 32)
     policy_watch.heed_rulesets()
-    monkeypatch.setattr(policy_watch, "replay", lambda scope: (12, ["one"]))
+    monkeypatch.setattr(policy_watch, "replay", lambda _: (12, ["one"]))
     policy_watch.replay_suspended()
     automatic.refresh_from_db()
     assert automatic.mode == ADVISORY and automatic.mode_until is None
