@@ -20,12 +20,14 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 from playwright.sync_api import Page
 
-from recovery import ledger
-from recovery.words import EntryKind
+from recovery import brakes, exclusions, ledger, propose
+from recovery.models import Anomaly, Exclusion, Proposal
+from recovery.words import ActionKind, AnomalyKind, BrakeKind, EntryKind, ExclusionKind, VetoKind
 from rules.words import Domain
 from tests.browser.conftest import Visit
 from tests.browser.test_console import too_wide
 from tests.browser.test_rules import a_store
+from tests.recovery.acting import a_failed_attempt
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, ambiguous_body, an_attempt, nvlink_attempt, nvlink_body
 from tests.verdicts.test_fleet import NOW, a_failure
@@ -49,6 +51,7 @@ def samples() -> dict[str, Any]:
     a_fleet()
     some_reviews()
     waiting = an_attempt("4711")
+    proposal = a_recovery()
     with transaction.atomic():
         said = {"nodes": ["gpu-017"], "plan": "ab" * 32}
         ledger.record(
@@ -59,6 +62,12 @@ def samples() -> dict[str, Any]:
             erasable={"text": "no"},
         )
     return {
+        "proposal_id": proposal.pk,
+        "anomaly_id": Anomaly.objects.get().pk,
+        "exclusion_id": Exclusion.objects.get().pk,
+        "incident_id": good.pk,
+        "brake_id": good.pk,
+        "veto_id": good.pk,
         "number": 1,
         "verdict_id": good.pk,
         "attempt_id": waiting.pk,
@@ -72,6 +81,24 @@ def samples() -> dict[str, Any]:
         "kind": "switch",
         "element": "leaf-1",
     }
+
+
+def a_recovery() -> Proposal:
+    """A proposal that waits, a node that is kept away, a brake and a veto."""
+    a_failed_attempt("1", nodes=["gpu-[01-64]"], workload="other")
+    ada = a_user("ada-of-the-samples", "lead")
+    made = propose.propose_by_hand(
+        a_failed_attempt("4713"), ActionKind.RESTART_EXCLUDING, ["gpu-03"], by=ada, reason="it fell off the bus"
+    )
+    row = Proposal.objects.get(pk=made.pk)
+    exclusions.make(row, "gpu-03", ExclusionKind.JOB)
+    alpha = row.attempt.cluster
+    brakes.pull(alpha, BrakeKind.STOP, "too many at once", ada)
+    brakes.set_veto(alpha, VetoKind.NODE, "gpu-09", by=ada, reason="in use")
+    Anomaly.objects.create(
+        attempt=row.attempt, kind=AnomalyKind.HANG.value, observed_at=timezone.now(), said="No step for 12 minutes."
+    )
+    return row
 
 
 def a_fleet() -> None:
