@@ -77,7 +77,7 @@ def _when(row: Action) -> datetime:
 
 def _close(held: Proposal, outcome: ActionState, why: str) -> None:
     said = f"{outcome.value}: {why}" if why else outcome.value
-    vetoed = outcome is ActionState.ABANDONED and why.startswith("veto:")
+    vetoed = outcome is ActionState.ABANDONED and "veto:" in why
     if held.state == ProposalState.APPROVED.value:
         # Whoever begins an action moves its proposal on; one that was not moved can only be taken back.
         to = ProposalState.VETOED if vetoed else ProposalState.WITHDRAWN

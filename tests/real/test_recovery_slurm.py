@@ -12,16 +12,55 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test import Client
+from psycopg.conninfo import conninfo_to_dict
 
-from tests.real.running import Site, a_site, eventually
-from tests.real.slurm_cluster import SlurmCluster, slurm_cluster
+from recovery import policies, policy_find, progress, promote
+from recovery.models import Action, Exclusion, LedgerEntry, Milestone, Proposal
+from recovery.progress import Sign
+from recovery.words import EntryKind, PolicyMode, Via
+from rules.words import Domain
+from tests.real.running import Site, a_site
+from tests.real.slurm_cluster import SlurmCluster, eventually, slurm_cluster
+from tests.verdicts.builders import a_user
+from verdicts.models import Attempt
 
 STEPS = ("requeue_hold", "mark", "exclude", "release")
 #: Fails at once, and runs on when it is started again.
 FAILS_FIRST = '[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || exit 1; sleep 600'
+
+
+CLUSTERS = """
+[[cluster]]
+name = "alpha"
+settle = 1
+deadline = 40
+[[cluster.discovery]]
+kind = "slurm"
+name = "slurm"
+every = 1
+first_look = 60
+commands = {{ conf = "{conf}" }}
+[[cluster.source]]
+kind = "files"
+name = "kernel"
+source = "syslog"
+lag = 0
+root = "{logs}"
+paths = ["{{node}}.log"]
+[[cluster.source]]
+kind = "files"
+name = "output"
+source = "applog"
+lag = 0
+root = "{jobs}"
+paths = ["slurm-{{job_id}}.out"]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +85,31 @@ def site(slurm: SlurmCluster) -> Iterator[Site]:
             commands.seconds = 4
             """
         )
-        made.settings = {"INQUEST_RECOVERY_FILE": str(file), "LOG_LEVEL": "INFO"}
+        clusters = made.home / "clusters.toml"
+        logs = made.home / "kernel"
+        logs.mkdir()
+        clusters.write_text(CLUSTERS.format(conf=slurm.conf, logs=logs, jobs=slurm.home / "jobs"))
+        made.settings = {
+            "INQUEST_RECOVERY_FILE": str(file),
+            "INQUEST_CLUSTERS_FILE": str(clusters),
+            "INQUEST_VERIFY_SECONDS": "1",
+            "INQUEST_WATCH_SECONDS": "1",
+        }
         yield made
+
+
+@pytest.fixture
+def inside(site: Site, django_db_blocker: Any) -> Iterator[None]:
+    """Have this process's own Django at the site's database: what people do is done here, through the same code."""
+    parts = conninfo_to_dict(site.postgres.url("inquest"))
+    settings, before = connection.settings_dict, dict(connection.settings_dict)
+    connection.close()
+    settings |= {"NAME": parts["dbname"], "USER": parts.get("user", ""), "HOST": parts.get("host", "")}
+    settings |= {"PASSWORD": parts.get("password") or "", "PORT": str(parts.get("port") or "")}
+    with django_db_blocker.unblock():
+        yield
+        connection.close()
+    settings |= before
 
 
 class Dispatcher:
@@ -111,6 +173,133 @@ def restarted(slurm: SlurmCluster, job: str, mark: str) -> None:
     assert seen["priority"] > 0 and seen["admin_comment"].split() == [mark], seen
 
 
+# The whole way
+
+#: A training: it fails a moment after it began; started again it goes on until it is told to end, and ends well.
+TRAINING = """
+if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then
+    while [ ! -e {done} ]; do sleep 0.2; done
+    exit 0
+fi
+sleep 4
+echo "RuntimeError: CUDA error: unspecified launch failure"
+exit 1
+"""
+LOST = (
+    "{at} {node} kernel: NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+)
+
+
+def train_and_lose_a_gpu(slurm: SlurmCluster, site: Site, name: str) -> tuple[str, str]:
+    """A job that fails just after its node's kernel said why; the job and the node."""
+    script = TRAINING.format(done=slurm.home / "jobs" / f"{name}.done")
+    job = slurm.submit(script, "--requeue", "-J", name, "--mem=50", "-x", "gpu-04")
+    slurm.in_state(job, "RUNNING")
+    node = shown(slurm, job)["nodes"]
+    at = datetime.now(UTC).isoformat(timespec="microseconds")
+    (site.home / "kernel" / f"{node}.log").write_text(LOST.format(at=at, node=node) + "\n")
+    slurm.in_state(job, "FAILED")
+    return job, node
+
+
+def proposed(job: str, state: str) -> Proposal | None:
+    return Proposal.objects.filter(attempt__job_id=job, state=state).select_related("attempt").first()
+
+
+def test_from_a_planted_kernel_log_to_a_completed_training_each_step_with_its_own_time(
+    slurm: SlurmCluster, site: Site, inside: None
+) -> None:
+    author, lead, operator = a_user("author", "policy admin"), a_user("lea", "lead"), a_user("op", "operator")
+    body = {
+        "match": {"domains": ["gpu_hardware"], "strengths": ["strong", "moderate"]},
+        "action": "restart_excluding",
+        "caps": {"cooldown_minutes": 1},
+    }
+
+    def told() -> str:
+        rows = site.ask("SELECT job_id, restart_count, state, ended_at FROM verdicts_attempt ORDER BY created_at")
+        rows += site.ask("SELECT headline, strength, created_at FROM verdicts_verdict ORDER BY created_at")
+        rows += site.ask("SELECT at, said FROM recovery_consideration ORDER BY at")
+        rows += site.ask("SELECT mark, outcome, why, calls FROM recovery_action ORDER BY created_at")
+        rows += site.ask("SELECT name, notes, error FROM verdicts_discovery")
+        return "\n".join(map(str, rows)) + site.logs()
+
+    policy = policies.create("without-the-gpu", body, by=author, reason="to see it work")
+    site.start_celery(
+        "worker", "worker", "-P", "threads", "--concurrency", "6", "-Q", "inquest,inquest-collect,inquest-recovery",
+        "--without-mingle", "--without-gossip",
+    )  # fmt: skip
+    site.start_beat()
+    eventually(lambda: site.ask("SELECT 1 FROM verdicts_discovery WHERE succeeded_at IS NOT NULL"), 120, told)
+
+    # It observes: what it would do is recorded, and Slurm hears nothing of it.
+    job, node = train_and_lose_a_gpu(slurm, site, "observed")
+    seen = eventually(lambda: proposed(job, "observed"), 90, told)
+    assert seen.nodes == [node] and seen.mode == PolicyMode.OBSERVE
+    assert shown(slurm, job)["restart_cnt"] == 0
+    calls = [line for line in slurm.log.read_text().splitlines() if f"JobId={job} " in line or f"JobId={job}:" in line]
+    assert not [line for line in calls if "requeue" in line.lower() or "_update_job" in line], calls
+    assert not Action.objects.filter(proposal__attempt__job_id=job).exists()
+
+    # It advises: a person approves what was shown, who is not the one who wrote it.
+    scope = policies.scope_for(policy_find.present(policy), "alpha", Domain.GPU_HARDWARE.value)
+    promote.ask_promotion(scope.pk, PolicyMode.ADVISORY, by=lead, reason="it was right so far")
+    job, node = train_and_lose_a_gpu(slurm, site, "advised")
+    waiting = eventually(lambda: proposed(job, "open"), 90, told)
+    assert waiting.nodes == [node]
+    assert shown(slurm, job)["restart_cnt"] == 0, "nothing is done before somebody decides"
+    first = waiting.attempt
+    progress.post(first, [Sign(rank=0, step=120, checkpoint_step=100)], Via.POST)
+
+    def decided(by: Any) -> int:
+        client = Client()
+        client.force_login(by)
+        said = {"decision": "approve", "seen": waiting.plan_sha256}
+        address = f"/api/v1/recovery/proposals/{waiting.pk}/decision"
+        answer = client.post(address, json.dumps(said), content_type="application/json", HTTP_HOST="localhost")
+        return answer.status_code
+
+    assert decided(a_user("vie", "viewer")) == 403
+    assert decided(operator) == 200
+    # The broker of this process is not the site's: its dispatcher is woken by the sweep.
+    Action.objects.update(sent_at=None)
+    action = eventually(lambda: Action.objects.filter(proposal=waiting, outcome="converged").first(), 60, told)
+    exclusion = Exclusion.objects.get(proposal=waiting)
+    assert (exclusion.node, exclusion.kind, exclusion.state) == (node, "job", "standing")
+
+    def milestones() -> dict[str, Milestone]:
+        return {one.kind: one for one in Milestone.objects.filter(action=action)}
+
+    eventually(lambda: "allocation_restarted" in milestones(), 60, told)
+    after = milestones()["allocation_restarted"].attempt
+    assert after is not None and after.restart_count == 1
+    assert node not in set(after.nodes.values_list("name", flat=True))
+    assert shown(slurm, job)["nodes"] not in (node, "gpu-04"), "what the user left out stays left out"
+    progress.post(after, [Sign(rank=0, step=100)], Via.POST)
+    progress.post(after, [Sign(rank=0, step=101, at=datetime.now(UTC).isoformat())], Via.POST)
+    eventually(lambda: "progress_restored" in milestones(), 60, told)
+    (slurm.home / "jobs" / "advised.done").touch()
+    eventually(lambda: "completed" in milestones(), 60, told)
+
+    times = [milestones()[name] for name in ("action_done", "allocation_restarted", "progress_restored", "completed")]
+    # Slurm's times are whole seconds.
+    happened = [one.at.replace(microsecond=0) for one in times]
+    assert happened == sorted(happened) and len({one.at for one in times}) == 4
+    assert all(one.observed_at >= one.at.replace(microsecond=0) for one in times)
+    kinds = set(LedgerEntry.objects.filter(attempt=first.pk).values_list("kind", flat=True))
+    assert kinds >= {
+        EntryKind.PROPOSAL_MADE, EntryKind.PROPOSAL_APPROVED, EntryKind.ACTION_INTENDED, EntryKind.ACTION_SENT,
+        EntryKind.ACTION_OBSERVED, EntryKind.PROPOSAL_CLOSED, EntryKind.MILESTONE,
+    }  # fmt: skip
+    assert Attempt.objects.filter(job_id=job).count() == 2
+    # What follows has a dispatcher of its own.
+    site.kill("worker")
+    site.kill("beat")
+
+
+# Whatever dies
+
+
 def test_a_dispatcher_killed_at_each_labelled_step_requeues_and_excludes_once(
     slurm: SlurmCluster, site: Site, dispatcher: Dispatcher
 ) -> None:
@@ -127,7 +316,7 @@ def test_a_dispatcher_killed_at_each_labelled_step_requeues_and_excludes_once(
     def ended() -> bool:
         return all(outcomes(site)[mark] in ("converged", "failed", "abandoned") for mark in marks.values())
 
-    eventually(ended, 120, f"not ended: {outcomes(site)}\n{site.logs()}")
+    eventually(ended, 120, lambda: f"not ended: {outcomes(site)}\n{site.logs()}")
     assert dispatcher.deaths == len(places), "it died at each step"
     assert {outcomes(site)[mark] for mark in marks.values()} == {"converged"}, site.logs()
     for job, mark in marks.items():
@@ -158,7 +347,7 @@ def test_a_controller_that_answers_too_late_has_requeued_once(
             return any(call["step"] == step and call["answer"] == "maybe" for call in calls())
 
         try:
-            eventually(unknown, 60, site.logs())
+            eventually(unknown, 60, site.logs)
             assert outcomes(site)[mark] in ("unknown", "sent")
         finally:
             # It takes the call only now, long after its sender has given up waiting.
@@ -167,7 +356,7 @@ def test_a_controller_that_answers_too_late_has_requeued_once(
     def ended() -> bool:
         return outcomes(site)[mark] == "converged"
 
-    eventually(ended, 60, site.logs())
+    eventually(ended, 60, site.logs)
     restarted(slurm, job, mark)
     assert [call["step"] for call in calls()] == ["requeue_hold", "mark", "exclude", "release"], "nothing was repeated"
     slurm.run("scancel", job)
