@@ -58,7 +58,7 @@ MAX_TEXT = 4000
 AT_ONCE = 200
 UNDECIDED_STATES = (ProposalState.OPEN.value, ProposalState.APPROVED.value)
 #: Guards that say that the plan is about another world than the one that is.
-_ANOTHER_WORLD = frozenset({"verdict", "job"})
+_ANOTHER_WORLD = frozenset({"verdict", "job", "moving"})
 _RELIEF = [kind.value for kind in RELIEF]
 
 
@@ -226,6 +226,7 @@ def withdraw_stale() -> int:
                 return True
         superseded = proposal.verdict is not None and not proposal.verdict.is_current
         why = "its verdict was superseded by a newer one" if superseded else standing.job_changed(attempt)
+        why = why or standing.moving(plan_of(proposal), attempt)
         if why:
             move(proposal, ProposalState.WITHDRAWN, actor=Actor.system("guards"), why=why)
         return bool(why)

@@ -69,8 +69,8 @@ class WrongExclusion(msgspec.Struct, frozen=True, kw_only=True):
 class Element(msgspec.Struct, frozen=True, kw_only=True):
     """A partition, rack, switch or the cluster that plan's nodes are in.
 
-    `of` is how many nodes it has as far as is known, None where nothing is; `exact` that there are no others. `away` are
-    those kept away now, `taken` the plan's.
+    `of` is how many nodes it has as far as is known, None where nothing is; `exact` that there are no others. `away`
+    are those kept away now, `taken` the plan's.
     """
 
     kind: str
@@ -92,9 +92,10 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The world as a guard needs it, read at one moment; None is "not known".
 
-    `verdict_current` is None for a plan that rests on no verdict. `job_changed` says what became of the job since, and
-    `demoted` why its policy may not act by itself any more, both in words. `failed_at` is when that happened which the
-    plan answers. `exclusion_ours` is for plans that give back: whether Inquest took what they give back.
+    `verdict_current` is None for a plan that rests on no verdict. `job_changed` says what became of the job since,
+    `demoted` why its policy may not act by itself any more, `moving` how the job was seen to get on since, all in
+    words. `failed_at` is when that happened which the plan answers. `exclusion_ours` is for plans that give back:
+    whether Inquest took what they give back.
     """
 
     now: datetime
@@ -105,6 +106,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     verdict_sha256: str | None = None
     job_changed: str = ""
     demoted: str = ""
+    moving: str = ""
     failed_at: datetime | None = None
     away: Sequence[Away] = ()
     took: Sequence[Took] = ()

@@ -99,6 +99,8 @@ def recheck(plan: Plan, facts: Facts, *, begun: bool = False) -> list[Refusal]:
             found.append(Refusal(guard="verdict", said="its verdict is not the one that the plan was made on"))
     if facts.demoted:
         found.append(Refusal(guard="mode", said=facts.demoted))
+    if facts.moving and not begun:
+        found.append(Refusal(guard="moving", said=facts.moving))
     if facts.job_changed and not begun:
         found.append(Refusal(guard="job", said=facts.job_changed))
     return found

@@ -27,6 +27,8 @@ UNDECIDED = frozenset({Domain.AMBIGUOUS, Domain.UNATTRIBUTED})
 #: Ends that somebody wanted, or that nothing is wrong with: they are no failures to recover from.
 WANTED_ENDS = frozenset({State.SUCCEEDED, State.CANCELLED, State.PREEMPTED})
 RESTARTS = frozenset({ActionKind.RESTART, ActionKind.RESTART_EXCLUDING})
+#: What ends or keeps from running what may be at work.
+DISTURBING = RESTARTS | {ActionKind.STOP, ActionKind.HOLD}
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -185,6 +187,8 @@ def forbidden(action: ActionKind, case: Case) -> str:
         return f"the attempt was {case.state}: that is no failure to recover from"
     if case.domain is Domain.NO_FAILURE:
         return "the verdict is that nothing failed"
+    if case.state is State.RUNNING and action in DISTURBING:
+        return "the attempt still runs, and no hang of it was detected"
     if case.domain is Domain.USER_ACTION and action is not ActionKind.NOTIFY:
         return "a person ended it: it is left to that person"
     if action in EXCLUDING:
@@ -210,6 +214,8 @@ def capped_mode(mode: PolicyMode, case: Case) -> tuple[PolicyMode, str]:
     """The mode as far as the case allows it: a rule on trial may propose and never acts by itself."""
     if mode is PolicyMode.AUTOMATIC and case.maturity is not Maturity.STABLE:
         return PolicyMode.ADVISORY, "its rule is on trial: a person decides"
+    if mode is PolicyMode.AUTOMATIC and case.state is State.UNKNOWN:
+        return PolicyMode.ADVISORY, "how the attempt ended is not known: a person decides"
     if mode is PolicyMode.AUTOMATIC and case.domain in UNDECIDED:
         return PolicyMode.ADVISORY, f"the verdict is {case.domain}: a person decides"
     return mode, ""

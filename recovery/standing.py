@@ -12,9 +12,9 @@ from recovery import policies, progress
 from recovery.caps import Caps
 from recovery.facts import Away, BrakeNow, Element, Facts, Restarted, Shared, Took, VetoNow, WrongExclusion
 from recovery.guards import WRONG_MEMORY, gained
-from recovery.models import Action, Brake, Decision, Exclusion, Incident, Proposal, Veto
+from recovery.models import Action, Brake, Decision, Exclusion, Incident, Proposal, RankProgress, Veto
 from recovery.plan import Plan
-from recovery.policy import RESTARTS
+from recovery.policy import DISTURBING, RESTARTS
 from recovery.stop_file import killed
 from recovery.topology import Topology, elements_of, of_cluster, recent_attempts
 from recovery.words import (
@@ -62,6 +62,7 @@ def facts(plan: Plan, *, now: datetime | None = None) -> Facts:
         verdict_sha256=verdict.body_sha256 if verdict else None,
         job_changed=job_changed(attempt),
         demoted=_demoted(plan),
+        moving=moving(plan, attempt),
         failed_at=failed_at(attempt, plan),
         away=away,
         took=[*_took(attempt, plan.id, now)],
@@ -104,6 +105,16 @@ def job_changed(attempt: Attempt) -> str:
     if later.restart_count > attempt.restart_count:
         return f"job {attempt.job_id} was restarted meanwhile: it is at restart {later.restart_count}"
     return f"job id {attempt.job_id} belongs to a later submission"
+
+
+def moving(plan: Plan, attempt: Attempt) -> str:
+    """How a job that a policy would disturb was seen to get on since the plan was made; empty if it was not."""
+    if attempt.ended_at is not None or not plan.policy or plan.action not in DISTURBING:
+        return ""
+    moved = RankProgress.objects.filter(attempt=attempt, moved_at__gt=plan.created).order_by("-moved_at").first()
+    if moved is None:
+        return ""
+    return f"it moves again: step {moved.step} at {moved.moved_at:%H:%M:%S%z}"
 
 
 def _after(attempt: Attempt) -> Q:

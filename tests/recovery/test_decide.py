@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from recovery import brakes, decide, exclusions, machine, moves, propose
 from recovery.ledger import Actor
-from recovery.models import Action, Brake, Decision, Exclusion, LedgerEntry, Proposal
+from recovery.models import Action, Brake, Decision, Exclusion, LedgerEntry, Proposal, RankProgress
 from recovery.words import (
     ActionKind,
     ActionState,
@@ -22,7 +22,7 @@ from recovery.words import (
     VetoKind,
 )
 from rules.attempt import InputError
-from rules.words import Domain
+from rules.words import Domain, State
 from tests.recovery.deciding import a_cluster, a_policy, failed, judged
 from tests.verdicts.builders import a_ruleset, a_user
 from verdicts import conclude
@@ -106,6 +106,19 @@ def test_a_job_that_runs_again_or_whose_id_was_given_away_is_left_alone(
     decide.sweep()
     proposal.refresh_from_db()
     assert proposal.state == ProposalState.WITHDRAWN
+
+
+def test_a_job_that_moves_again_is_not_disturbed(ada: Any) -> None:
+    a_policy(action="restart")
+    attempt = failed(end=None, state="RUNNING")
+    (made,) = propose.consider(judged(attempt, terminal_state=State.HUNG).pk)
+    now = timezone.now()
+    RankProgress.objects.create(attempt=attempt, via="post", step=8, observed_at=now, moved_at=now)
+    with pytest.raises(decide.PlanChanged, match="moves again: step 8"):
+        decide.approve(made.pk, by=ada, seen=made.plan_sha256)
+    decide.sweep()
+    made.refresh_from_db()
+    assert made.state == ProposalState.WITHDRAWN
 
 
 def test_who_may_not_decide_is_told_what_is_missing(proposal: Proposal) -> None:

@@ -133,6 +133,7 @@ def test_what_was_not_taken_by_us_is_not_given_back() -> None:
         ({"verdict_sha256": "cd" * 32}, {}, "verdict"),
         ({"verdict_current": None}, {}, "verdict"),
         ({"job_changed": "job id 4711 belongs to a later submission"}, {}, "job"),
+        ({"moving": "it moves again: step 12"}, {}, "moving"),
         ({"demoted": "two wrong actions in 7 days"}, {}, "mode"),
     ],
 )

@@ -83,6 +83,7 @@ def test_an_exclusion_by_itself_waits_so_that_neighbours_can_show_a_shared_cause
         ({"causes": [a_finding(maturity=Maturity.DRAFT)]}, "draft rule"),
         ({"attributed_domain": Domain.AMBIGUOUS, "strength": None}, "ambiguous: no node is taken away"),
         ({"attributed_domain": Domain.APPLICATION_CODE}, "a fault of application_code is no node's"),
+        ({"terminal_state": State.RUNNING}, "still runs, and no hang"),
         ({"terminal_state": State.CANCELLED}, "cancelled: that is no failure"),
         ({"attributed_domain": Domain.USER_ACTION}, "left to that person"),
     ],
