@@ -52,6 +52,12 @@ class LedgerForm(ListForm):
         return wrong
 
     @property
+    def carried(self) -> list[tuple[str, str]]:
+        """What the form has no control for."""
+        since = self.value("since_number")
+        return [*super().carried, *([("since_number", since)] if since else [])]
+
+    @property
     def narrows(self) -> bool:
         """Whether anything is filtered."""
         return any(name in self.labels for name in self.data)
@@ -95,7 +101,7 @@ class LedgerForm(ListForm):
         return LOOKED_AT if any(facet.at_least for facet, _ in self.facets) else 0
 
     def _facet(self, name: str, texts: dict[str, str]) -> Facet:
-        newest = self.rows(without=name).order_by("-link__number").values_list(name, flat=True)[:LOOKED_AT]
+        newest = self.rows(without=name).order_by("-at").values_list(name, flat=True)[:LOOKED_AT]
         counted = Counter(newest)
         chosen = self.values(name)
         offered = [word for word, _ in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))]

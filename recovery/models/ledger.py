@@ -44,6 +44,7 @@ class LedgerEntry(models.Model):
         indexes = [
             models.Index(fields=["subject_kind", "subject"], name="entry_subject"),
             models.Index(fields=["attempt"], name="entry_attempt", condition=Q(attempt__isnull=False)),
+            models.Index(fields=["-at"], name="entry_at"),
             models.Index(fields=["kind", "-at"], name="entry_kind"),
             models.Index(fields=["actor", "-at"], name="entry_actor"),
         ]
