@@ -144,7 +144,7 @@ class Site:
     def run(self, *command: str) -> str:
         """Run a command to its end."""
         done = subprocess.run(
-            command, cwd=BASE, env=self.environment, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=BASE, env=self.environment, capture_output=True, text=True, timeout=300, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -160,7 +160,7 @@ def test_the_same_code_runs_on_servers_given_by_the_environment(
     command = [sys.executable, "-m", "attribution_site.demo", "--port", str(free_port())]
     demo = run("demo", *command, cwd=BASE, env=environment)
     said = (place / "demo.log").read_text
-    eventually(lambda: "Inquest answers at" in said() or demo.poll() is not None, 120, said)
+    eventually(lambda: "Inquest answers at" in said() or demo.poll() is not None, 300, said)
     assert re.search(r"^Loaded \d+ sample incidents", said(), re.MULTILINE), said()
     assert not (place / "site" / "pg").exists()
     assert not (place / "site" / "valkey").exists()
@@ -170,4 +170,4 @@ def test_the_same_code_runs_on_servers_given_by_the_environment(
             row = connection.execute(CURRENT).fetchone()
             return int(row[0]) if row else 0
 
-    eventually(lambda: verdicts() == SAMPLES, 60, lambda: f"{verdicts()} of {SAMPLES} verdicts")
+    eventually(lambda: verdicts() == SAMPLES, 120, lambda: f"{verdicts()} of {SAMPLES} verdicts")
