@@ -29,6 +29,8 @@ Name = Annotated[str, msgspec.Meta(max_length=255)]
 PACES, PACES_APART = 12, 20.0
 #: One sample of an attempt a minute; of those older than this, the ones at the beginning of an hour stay.
 SAMPLES_KEPT = timedelta(hours=6)
+#: Signs may come in for so long after an attempt's end.
+LATE = timedelta(hours=1)
 #: Rows written by one statement.
 ROWS = 1_000
 
@@ -111,8 +113,10 @@ def attempt_of(
         found = found.filter(submit_time=at)
     if restart_count is not None:
         found = found.filter(restart_count=restart_count)
-    if submit_time is None and restart_count is None:
-        found = found.filter(ended_at__isnull=True)
+    if submit_time is None:
+        # Job ids are used again: an attempt that ended long ago is not the one that speaks now.
+        late = Q(ended_at__gte=timezone.now() - LATE) if restart_count is not None else Q()
+        found = found.filter(Q(ended_at__isnull=True) | late if late else Q(ended_at__isnull=True))
     newest = found.order_by("-submit_time", "-restart_count", "-created_at").first()
     if newest is None:
         raise NoSuchAttempt(

@@ -99,6 +99,10 @@ def test_a_job_id_alone_means_the_newest_attempt_that_has_not_ended() -> None:
     an_attempt("9", restart=0, end="2026-03-01T11:00:00Z")
     running = an_attempt("9", restart=1)
     assert progress.attempt_of(cluster="alpha", job_id="9").pk == running.pk
+    with pytest.raises(progress.NoSuchAttempt):
+        progress.attempt_of(cluster="alpha", job_id="9", restart_count=0)  # it ended long ago
+    with pytest.raises(progress.NoSuchAttempt):
+        progress.attempt_of(cluster="alpha", job_id="9", restart_count=2)  # requeued, not found yet
     with pytest.raises(progress.NoSuchAttempt, match="no attempt of job '9' of cluster 'beta'"):
         progress.attempt_of(cluster="beta", job_id="9")
 
