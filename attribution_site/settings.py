@@ -221,21 +221,10 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=300),
         "options": {"expires": 240},
     },
-    # The dispatcher's own queue: where none runs, these go stale and cost nothing.
     "recovery.verify": {
         "task": "recovery.verify",
         "schedule": timedelta(seconds=env.int("INQUEST_VERIFY_SECONDS", default=10)),
-        "options": {"expires": 30, "queue": "inquest-recovery"},
-    },
-    "recovery.watchdog": {
-        "task": "recovery.watchdog",
-        "schedule": timedelta(seconds=30),
-        "options": {"expires": 60, "queue": "inquest-recovery"},
-    },
-    "recovery.look_at_schedulers": {
-        "task": "recovery.look_at_schedulers",
-        "schedule": timedelta(seconds=60),
-        "options": {"expires": 60, "queue": "inquest-recovery"},
+        "options": {"expires": 30},
     },
     # At a time of day, not at an interval: an interval starts anew whenever beat does.
     "verdicts.drift": {

@@ -3,9 +3,14 @@
 Those that call schedulers run in the queue `inquest-recovery`: its worker, the dispatcher, alone has the credentials.
 """
 
-from celery import shared_task
+from typing import Any
 
-from recovery import act, decide, policies, propose, sites, verify, watchdog
+from celery import shared_task
+from celery.signals import worker_ready
+from django.conf import settings
+from django.db import connections
+
+from recovery import act, chores, decide, policies, propose, sites, verify, watchdog
 from recovery.queue import ACT
 
 
@@ -15,19 +20,28 @@ def dispatch() -> None:
     act.work()
 
 
+@worker_ready.connect
+def tell_who_acts(**_: Any) -> None:
+    """Say at its start which schedulers this worker can act on; from then on the sweep asks it again and again."""
+    if settings.INQUEST_RECOVERY_FILE:
+        sites.tell()
+        # Processes that are forked off later must not share it.
+        connections.close_all()
+
+
 @shared_task(name="recovery.verify", ignore_result=True)
 def look_what_came_of_it() -> None:
     """Look for milestones of actions that were done."""
     verify.work()
 
 
-@shared_task(name="recovery.watchdog", ignore_result=True)
+@shared_task(name=chores.WATCHDOG, ignore_result=True)
 def watch_the_dispatcher() -> None:
     """Give back what was left half done."""
     watchdog.sweep()
 
 
-@shared_task(name="recovery.look_at_schedulers", ignore_result=True)
+@shared_task(name=chores.LOOK, ignore_result=True)
 def look_at_schedulers() -> None:
     """Write down whether each scheduler can be acted on, for the pages."""
     sites.tell()
@@ -39,6 +53,7 @@ def sweep() -> None:
     act.sweep()
     propose.work()
     decide.sweep()
+    chores.send()
 
 
 @shared_task(name="recovery.sweep_policies", ignore_result=True)

@@ -322,7 +322,11 @@ def test_a_dispatcher_killed_at_each_labelled_step_requeues_and_excludes_once(
     for job, mark in marks.items():
         restarted(slurm, job, mark)
         assert shown(slurm, job)["comment"] == '{"run": "a"}', "the user's own comment stays"
-    exclusions = site.ask("SELECT count(*), count(DISTINCT proposal_id) FROM recovery_exclusion")
+    exclusions = site.ask(
+        "SELECT count(*), count(DISTINCT proposal_id) FROM recovery_exclusion JOIN recovery_action"
+        " USING (proposal_id) WHERE mark = ANY(%s)",
+        list(marks.values()),
+    )
     assert exclusions == [(len(jobs), len(jobs))]
     slurm.run("scancel", *jobs)
 

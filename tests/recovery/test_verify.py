@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.utils import timezone
 
-from recovery import progress, verify, watchdog
-from recovery.models import Action, LedgerEntry, Milestone, ProgressSample
+from recovery import chores, progress, verify, watchdog
+from recovery.models import Action, ActuatorState, LedgerEntry, Milestone, ProgressSample
 from recovery.progress import Sign
 from recovery.timings import PARTS, Moments, parts, spread, spreads, to_goodput
 from recovery.words import ActionState, EntryKind, Via
@@ -220,3 +221,18 @@ def test_percentiles_are_values_that_occurred() -> None:
     assert found is not None
     assert (found.n, found.p50, found.p90, found.p99, found.most) == (100, 50, 90, 99, 100)
     assert spread([None]) is None
+
+
+@pytest.mark.django_db
+def test_chores_are_sent_only_where_a_dispatcher_was_heard_of_lately(monkeypatch: Any) -> None:
+    sent: list[tuple[str, str]] = []
+    monkeypatch.setattr(chores, "wake_task", lambda name, *, queue: sent.append((name, queue)) or True)
+    action = an_action()
+    assert chores.send() == [] and sent == []
+    state = ActuatorState.objects.create(cluster=action.proposal.attempt.cluster, kind="slurm")
+    assert chores.send() == [chores.LOOK, chores.WATCHDOG]
+    assert chores.send() == [], "not again so soon"
+    ActuatorState.objects.filter(pk=state.pk).update(seen_at=timezone.now() - timedelta(hours=2))
+    cache.clear()
+    assert chores.send() == []
+    assert sent == [(chores.LOOK, "inquest-recovery"), (chores.WATCHDOG, "inquest-recovery")]
