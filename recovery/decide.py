@@ -210,28 +210,39 @@ def withdraw_stale() -> int:
 
     This is for the queue to show what is so. What holds acting back is the guards, which look again at every step.
     """
-    open_ones = Proposal.objects.filter(state__in=UNDECIDED_STATES).exclude(action__in=_RELIEF)
     now = timezone.now()
-    guarded = set(
-        Veto.objects.filter(Q(until=None) | Q(until__gt=now), ended_at=None).values_list("cluster", flat=True)
+    open_ones = Proposal.objects.filter(state__in=UNDECIDED_STATES).exclude(action__in=_RELIEF)
+    vetoes = Veto.objects.filter(Q(until=None) | Q(until__gt=now), ended_at=None)
+    guarded = set(vetoes.values_list("cluster", flat=True))
+    rows = open_ones.select_related("attempt__cluster", "attempt__workload", "verdict").defer(
+        "verdict__body", "verdict__body_json", "plan"
     )
+    done = 0
+    for row in rows.order_by("created_at")[:AT_ONCE]:
+        if _stale(row, guarded=row.attempt.cluster_id in guarded) is None:
+            continue
+        with transaction.atomic():
+            proposal = held(row.pk)
+            if proposal.state not in UNDECIDED_STATES:
+                continue
+            if found := _stale(proposal, guarded=proposal.attempt.cluster_id in guarded):
+                to, why = found
+                move(proposal, to, actor=Actor.system("veto" if to is ProposalState.VETOED else "guards"), why=why)
+                done += 1
+    return done
 
-    def take_back(proposal: Proposal) -> bool:
-        attempt = proposal.attempt
-        if attempt.cluster_id in guarded:
-            found = standing.vetoes_on(attempt, proposal.nodes, standing.topology_for(attempt), now)
-            if veto := next(iter(found), None):
-                why = f"{veto.kind} {veto.value} is left alone: {veto.reason}"
-                move(proposal, ProposalState.VETOED, actor=Actor.system("veto"), why=why)
-                return True
-        superseded = proposal.verdict is not None and not proposal.verdict.is_current
-        why = "its verdict was superseded by a newer one" if superseded else standing.job_changed(attempt)
-        why = why or standing.moving(plan_of(proposal), attempt)
-        if why:
-            move(proposal, ProposalState.WITHDRAWN, actor=Actor.system("guards"), why=why)
-        return bool(why)
 
-    return _each(open_ones, take_back)
+def _stale(proposal: Proposal, *, guarded: bool) -> tuple[ProposalState, str] | None:
+    """What a proposal becomes, and why, where it is not about the world as it is; None where it still is."""
+    attempt = proposal.attempt
+    if guarded:
+        topology = standing.topology_for(attempt)
+        for veto in standing.vetoes_on(attempt, proposal.nodes, topology, timezone.now()):
+            return ProposalState.VETOED, f"{veto.kind} {veto.value} is left alone: {veto.reason}"
+    if proposal.verdict is not None and not proposal.verdict.is_current:
+        return ProposalState.WITHDRAWN, "its verdict was superseded by a newer one"
+    why = standing.job_changed(attempt) or standing.moving(plan_of(proposal), attempt)
+    return (ProposalState.WITHDRAWN, why) if why else None
 
 
 def begin_due() -> int:

@@ -30,6 +30,7 @@ from recovery.words import (
     OPEN_PROPOSALS,
     RELIEF,
     ActionKind,
+    AnomalyKind,
     EntryKind,
     PolicyMode,
     ProposalState,
@@ -50,6 +51,8 @@ EVIDENCE_WAIT, LOOK_BACK = timedelta(minutes=10), timedelta(minutes=15)
 AT_ONCE = 200
 #: Guards that hold acting back, not proposing: a person sees the proposal and the brake.
 _BRAKES = frozenset({"kill_switch", "stop", "pace"})
+#: Signals that a proposal answers; a straggler slows a job down and ends none.
+_FAILURES = [AnomalyKind.CRASH.value, AnomalyKind.HANG.value]
 _OPEN = [state.value for state in OPEN_PROPOSALS]
 _UNDECIDED = [ProposalState.OPEN.value, ProposalState.APPROVED.value]
 MAX_TEXT = 4000
@@ -123,7 +126,7 @@ def _consider(verdict_id: UUID) -> list[Proposal] | None:
             made.append(proposal)
     Consideration.objects.create(verdict=verdict, said=said or ["no policy is in force"])
     if any(proposal.state != ProposalState.OBSERVED.value for proposal in made):
-        Anomaly.objects.filter(attempt=attempt, proposed_at=None, ended_at=None).update(proposed_at=now)
+        Anomaly.objects.filter(attempt=attempt, kind__in=_FAILURES, proposed_at=None).update(proposed_at=now)
     return made
 
 

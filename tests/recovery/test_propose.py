@@ -9,7 +9,17 @@ from django.utils import timezone
 
 from recovery import moves, propose
 from recovery import plan as plans
-from recovery.models import Action, Consideration, Exclusion, Intake, LedgerEntry, Policy, Proposal, RankProgress
+from recovery.models import (
+    Action,
+    Anomaly,
+    Consideration,
+    Exclusion,
+    Intake,
+    LedgerEntry,
+    Policy,
+    Proposal,
+    RankProgress,
+)
 from recovery.words import ActionKind, ActionState, EntryKind, ProposalState
 from rules.attempt import InputError
 from rules.words import Domain, Maturity, Source, State
@@ -35,8 +45,12 @@ def said(verdict: Any) -> str:
 def test_a_policy_that_advises_proposes_a_frozen_plan_once() -> None:
     a_policy()
     verdict = judged(failed())
+    seen = timezone.now()
+    anomaly = Anomaly.objects.create(attempt=verdict.attempt, kind="crash", observed_at=seen, said="It crashed.")
     (proposal,) = propose.consider(verdict.pk)
     assert propose.consider(verdict.pk) == [proposal]
+    anomaly.refresh_from_db()
+    assert proposal.anomaly == anomaly and anomaly.proposed_at is not None
     assert proposal.state == ProposalState.OPEN
     assert proposal.nodes == ["gpu-01"]
     plan = plans.decode(proposal.plan_json)
