@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
+import threading
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -63,8 +63,9 @@ def test_the_client_of_the_documentation_works_as_it_stands(
     names: dict[str, Any] = {}
     begin, _, start = code.rpartition("threading.Thread")
     exec(begin, names)  # noqa: S102 - it is our own
-    # One round is enough: where it would sleep, its thread ends.
-    names["time"] = SimpleNamespace(strftime=time.strftime, gmtime=time.gmtime, sleep=sys.exit)
+    # One round is enough: where it would sleep, its thread waits until the tests are over.
+    forever = threading.Event()
+    names["time"] = SimpleNamespace(strftime=time.strftime, gmtime=time.gmtime, sleep=lambda _: forever.wait())
     names["tell"](step=5, checkpoint_step=4)
     with httpserver.wait(timeout=20) as waiting:
         exec(f"threading.Thread{start}", names)  # noqa: S102
