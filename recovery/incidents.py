@@ -23,8 +23,7 @@ from recovery.topology import of_cluster, recent_attempts
 from recovery.words import EXCLUDING, EntryKind, ExclusionState, ProposalState
 from rules.attempt import InputError
 from rules.words import Domain
-from verdicts.choices import FindingStatus
-from verdicts.models import Attempt, Finding, Node, Verdict
+from verdicts.models import Attempt, Node, Verdict
 from verdicts.record import NotPermitted
 from verdicts.storable import storable_text
 
@@ -187,24 +186,28 @@ def _blamed(cluster_id: UUID, now: datetime) -> tuple[list[Blamed], list[Found]]
             domain__in=[domain.value for domain in SHARED_DOMAINS],
         )
         .order_by("-created_at")
-        .values_list("pk", "domain", "attempt_id", "attempt__body__image", "body__shared_element")[:MOST]
+        .values_list("pk", "domain", "attempt_id", "attempt__body__image", "body__shared_element", "body__causes")[
+            :MOST
+        ]
     )
-    ids = [row[0] for row in rows]
-    nodes = _pairs(Verdict.nodes.through.objects.filter(verdict__in=ids).values_list("verdict_id", "node__name"))
-    causes = Finding.objects.filter(verdict__in=ids, status=FindingStatus.CAUSE.value).order_by("-id")
-    symptoms = dict(causes.values_list("verdict_id", "symptom"))
+    nodes = _pairs(
+        Verdict.nodes.through.objects.filter(verdict__in=[row[0] for row in rows]).values_list(
+            "verdict_id", "node__name"
+        )
+    )
     # An image's fault names no node: then all nodes of the attempt ran it.
-    all_of = [attempt for _, domain, attempt, _, _ in rows if domain == Domain.CONTAINER_IMAGE]
+    all_of = [attempt for _, domain, attempt, *_ in rows if domain == Domain.CONTAINER_IMAGE]
     ran = _pairs(Attempt.nodes.through.objects.filter(attempt__in=all_of).values_list("attempt_id", "node__name"))
     blamed: list[Blamed] = []
     direct: list[Found] = []
-    for pk, domain, attempt, image, shared in rows:
+    for pk, domain, attempt, image, shared, causes in rows:
+        symptom = causes[0]["symptom"] if causes else domain
         if shared:
-            direct.append(_of_verdict(shared, symptoms.get(pk, "")))
+            direct.append(_of_verdict(shared, symptom))
             continue
         here = nodes.get(pk) or ran.get(attempt, set())
-        tags = (("image", str(image)),) if image else ()
-        symptom = symptoms.get(pk, domain)
+        drivers = {cause["decoded"].get("driver", "") for cause in causes or []} - {""}
+        tags = (*([("image", str(image))] if image else []), *(("driver", name) for name in sorted(drivers)))
         blamed += [Blamed(node=name, domain=domain, symptom=symptom, tags=tags) for name in sorted(here)]
     return blamed, direct
 

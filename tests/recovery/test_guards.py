@@ -1,5 +1,7 @@
 """Each guard by itself: what it refuses, in which words, and what it lets through."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -258,6 +260,15 @@ def test_two_people_for_draining_many_nodes_and_a_noticeable_share(
 ) -> None:
     assert plans.approvals(action, [f"n{number}" for number in range(nodes)], partition) == people
     assert plans.approvals(action, [f"n{number}" for number in range(nodes)], partition, wanted=3) == 3
+
+
+def test_what_is_pure_imports_no_django() -> None:
+    pure = "caps cost facts guards machine plan policy shared_cause words actuators.base actuators.stepper"
+    code = f"import sys, importlib; [importlib.import_module('recovery.' + n) for n in {pure.split()}]; "
+    code += "sys.exit(', '.join(n for n in sys.modules if n.split('.')[0] in ('django', 'celery', 'psycopg')))"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr.strip() == ""
+    )
 
 
 def test_no_policy_goes_beyond_the_ceiling() -> None:

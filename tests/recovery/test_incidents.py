@@ -15,7 +15,7 @@ from rules.attempt import InputError
 from rules.verdict import SharedElement
 from rules.words import Domain
 from tests.recovery.deciding import a_cluster, a_policy, failed, from_now_on, in_mode, judged
-from tests.verdicts.builders import a_ruleset, a_user
+from tests.verdicts.builders import a_finding, a_ruleset, a_user
 from verdicts import conclude
 
 
@@ -118,6 +118,17 @@ def test_a_bad_image_on_64_nodes_is_one_incident_and_excludes_nobody() -> None:
     incident = Incident.objects.get()
     assert (incident.element, incident.value, len(incident.nodes)) == ("image", "registry/torch:26.11-rc1", 64)
     assert not Proposal.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_driver_that_was_rolled_out_is_named() -> None:
+    cluster = a_cluster()
+    for number in range(1, 7):
+        name = f"gpu-{number:02d}"
+        told = a_finding(symptom="fm_version", nodes=[name], locus={"node": name}, decoded={"driver": "595.71.05"})
+        judged(failed(f"job-{number}", nodes=name), name, causes=[told], attributed_domain=Domain.HOST_SOFTWARE)
+    (incident,) = incidents.look(cluster.pk)
+    assert (incident.element, incident.value, len(incident.nodes)) == ("driver", "595.71.05", 6)
 
 
 @pytest.mark.django_db
