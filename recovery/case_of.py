@@ -17,6 +17,8 @@ from verdicts.models import Attempt, Collection, Observation, Verdict
 MATURITIES = (Maturity.DRAFT, Maturity.TRIAL, Maturity.STABLE)
 #: The word that a job says is looked for in so many lines.
 MOST_LINES = 20
+#: The symptoms of rules/catalogue/application/watch-*.toml.
+WATCHED = frozenset({"progress_stopped", "rank_slow"})
 _ANNOTATION = re.compile(r"^Annotation inquest/recovery=(?P<words>[A-Za-z0-9_=,+-]{1,200})$")
 MOST_GAPS = MOST_EVIDENCE = 12
 MOST_TEXT = 240
@@ -35,13 +37,20 @@ def case_of(verdict: Verdict, attempt: Attempt) -> Case:
         domain=Domain(verdict.domain),
         strength=Strength(verdict.strength) if verdict.strength else None,
         symptom=causes[0]["symptom"] if causes else "",
-        symptoms=sorted({one["symptom"] for one in causes}),
+        symptoms=sorted({one["symptom"] for one in causes} | _watched(verdict)),
         maturity=min(maturities, key=MATURITIES.index, default=None),
         nodes=[node["name"] for node in body.get("affected_nodes", [])],
         shared=f"{shared['kind']} {shared['name']}" if shared else "",
         opt_in=opt_in(attempt),
         blamed_before=blamed_before(verdict),
     )
+
+
+def _watched(verdict: Verdict) -> set[str]:
+    """What the watch saw of a job that runs: a policy may be about a hang of which no cause is known."""
+    if verdict.state not in (State.HUNG, State.DEGRADED):
+        return set()
+    return {one["symptom"] for one in verdict.body.get("interesting", []) if one["symptom"] in WATCHED}
 
 
 def blamed(body: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -182,7 +182,9 @@ def test_a_pass_over_attempts_that_move_takes_few_statements_however_many_they_a
 def test_a_hang_leads_to_a_verdict_and_that_to_a_proposal_that_names_it() -> None:
     a_cluster()
     in_mode(
-        a_policy("again", action="restart", match={"domains": ["unattributed"]}).policy, "advisory", Domain.UNATTRIBUTED
+        a_policy("again", action="restart", match={"symptoms": ["progress_stopped"]}).policy,
+        "advisory",
+        Domain.UNATTRIBUTED,
     )
     attempt, now = an_attempt(), timezone.now()
     for number in range(12):
