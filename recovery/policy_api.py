@@ -106,9 +106,9 @@ class RetirePolicy(APIView):
     permission_classes = [ReadOr]
     write_permission = permissions.WRITE_POLICY
 
-    @extend_schema(request=shapes.ReasonSerializer, responses={200: shapes.PolicySerializer})
+    @extend_schema(request=shapes.PolicyReasonSerializer, responses={200: shapes.PolicySerializer})
     def post(self, request: Request, name: str) -> Response:
-        said = _said(shapes.ReasonSerializer(data=request.data))
+        said = _said(shapes.PolicyReasonSerializer(data=request.data))
         policy = _policy(name)
         _done(lambda: policies.retire(policy.pk, by=_user(request), reason=said["reason"]))
         return Response(shapes.PolicySerializer(_policy(name)).data)
@@ -120,11 +120,11 @@ class TryPolicy(APIView):
     permission_classes = [ReadOr]
     write_permission = permissions.WRITE_POLICY
 
-    @extend_schema(request=shapes.TrySerializer, responses={200: shapes.TriedSerializer})
+    @extend_schema(request=shapes.TryPolicySerializer, responses={200: shapes.TriedPolicySerializer})
     def post(self, request: Request) -> Response:
-        said = _said(shapes.TrySerializer(data=request.data))
+        said = _said(shapes.TryPolicySerializer(data=request.data))
         tried = _done(lambda: trial.run(said["body"], days=said["days"], cluster=said["cluster"]))
-        return Response(shapes.TriedSerializer(tried).data)
+        return Response(shapes.TriedPolicySerializer(tried).data)
 
 
 class Scopes(generics.ListAPIView[Scope]):
@@ -213,9 +213,9 @@ class Decline(APIView):
     permission_classes = [ReadOr]
     write_permission = permissions.PROMOTE
 
-    @extend_schema(request=shapes.ReasonSerializer, responses={200: shapes.PromotionSerializer})
+    @extend_schema(request=shapes.PolicyReasonSerializer, responses={200: shapes.PromotionSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        said = _said(shapes.ReasonSerializer(data=request.data))
+        said = _said(shapes.PolicyReasonSerializer(data=request.data))
         done = _done(lambda: policies.decline(pk, by=_user(request), reason=said["reason"]))
         return Response(shapes.PromotionSerializer(done).data)
 
@@ -229,7 +229,7 @@ class Labels(generics.ListAPIView[Proposal]):
     serializer_class = shapes.AwaitingSerializer
 
     def get_queryset(self) -> QuerySet[Proposal]:
-        form = LabelsForm(self.request.query_params)  # type: ignore[arg-type]
+        form = LabelsForm(self.request.query_params)
         understood(form)
         return form.rows()
 
@@ -263,8 +263,8 @@ class GiveOutcome(APIView):
         may_label = self.request.user.has_perm(permissions.LABEL)
         return permissions.LABEL if may_label else permissions.DECIDE
 
-    @extend_schema(request=shapes.GiveOutcomeSerializer, responses={200: shapes.OutcomeSerializer})
+    @extend_schema(request=shapes.GiveOutcomeSerializer, responses={200: shapes.ProposalOutcomeSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
         said = _said(shapes.GiveOutcomeSerializer(data=request.data))
         row = _done(lambda: labels.give_outcome(pk, Outcome(said["outcome"]), by=_user(request), text=said["text"]))
-        return Response(shapes.OutcomeSerializer(row).data)
+        return Response(shapes.ProposalOutcomeSerializer(row).data)

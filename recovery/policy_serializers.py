@@ -22,7 +22,7 @@ class VersionSerializer(serializers.ModelSerializer[PolicyVersion]):
         fields = ["number", "body", "author", "reason", "created_at"]
 
 
-class ReadingSerializer(serializers.Serializer):
+class MeterSerializer(serializers.Serializer):
     """The evidence meter; `n` and `wrong` are incidents. `wealth` at 20 is enough to act by itself."""
 
     n = serializers.IntegerField()
@@ -55,9 +55,9 @@ class ScopeSerializer(serializers.ModelSerializer[Scope]):
         fields = ["id", "policy", "cluster", "domain", "mode", "mode_since", "mode_until", "ruleset", "said"]
         fields += ["meter", "injected", "wanting"]
 
-    @extend_schema_field(ReadingSerializer)
+    @extend_schema_field(MeterSerializer)
     def get_meter(self, scope: Scope) -> dict[str, Any]:
-        return dict(ReadingSerializer(policy_find.reading_of(scope)).data)
+        return dict(MeterSerializer(policy_find.reading_of(scope)).data)
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_injected(self, scope: Scope) -> dict[str, int]:
@@ -131,13 +131,13 @@ class ChangeSerializer(serializers.Serializer):
     seen = serializers.IntegerField(min_value=1)
 
 
-class ReasonSerializer(serializers.Serializer):
+class PolicyReasonSerializer(serializers.Serializer):
     """Why."""
 
     reason = serializers.CharField(max_length=4000)
 
 
-class TrySerializer(serializers.Serializer):
+class TryPolicySerializer(serializers.Serializer):
     """What to try, over how many days, on which cluster."""
 
     body = serializers.DictField()
@@ -164,7 +164,7 @@ class TriedRowSerializer(serializers.Serializer):
     right = serializers.BooleanField(allow_null=True, help_text="The diagnosis, by what was found; null: nobody said.")
 
 
-class TriedSerializer(serializers.Serializer):
+class TriedPolicySerializer(serializers.Serializer):
     """What a policy would have done."""
 
     days = serializers.IntegerField()
@@ -226,7 +226,7 @@ class CaseSerializer(serializers.ModelSerializer[Case]):
 class GiveLabelSerializer(serializers.Serializer):
     """What was found, and what that rests on."""
 
-    label = serializers.ChoiceField(choices=[word.value for word in CaseLabel])
+    label = serializers.ChoiceField(choices=[word.value for word in CaseLabel])  # type: ignore[assignment]
     basis = serializers.ChoiceField(choices=[word.value for word in LabelBasis])
     text = serializers.CharField(max_length=4000)
 
@@ -238,7 +238,7 @@ class GiveOutcomeSerializer(serializers.Serializer):
     text = serializers.CharField(max_length=4000, default="", allow_blank=True)
 
 
-class OutcomeSerializer(serializers.ModelSerializer[Proposal]):
+class ProposalOutcomeSerializer(serializers.ModelSerializer[Proposal]):
     """What came of a proposal, as it is kept."""
 
     class Meta:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from recovery import guards, meter, shared_cause
-from recovery.bench.faults import HOUR, Fault, Fleet, Said, Verdicts, first_error, verdict
+from recovery.bench.faults import HOUR, REPAIR, Fault, Fleet, Said, Verdicts, first_error, verdict
 from recovery.caps import bounded
 from recovery.facts import Away, Element, Facts, Restarted, Shared, Took, WrongExclusion
 from recovery.plan import Plan
@@ -42,6 +42,7 @@ CAPS: dict[str, Any] = {
     "cluster_share": 0.02,
     "partition_share": 0.02,
     "cooldown_minutes": 2,
+    "settle_seconds": 60,
 }
 #: Direct evidence of a broken part: what an application cannot bring about by itself.
 BROKEN = [
@@ -67,6 +68,7 @@ EXCLUDE: dict[str, Any] = {
     },
     "action": "restart_excluding",
     "caps": CAPS,
+    "exclusion_hours": 12,
     "label_share": 1.0,
 }
 #: What is less sure, and what a switch may be to blame for, must come back on the same node. Not a GPU's firmware that
@@ -86,6 +88,7 @@ AGAIN: dict[str, Any] = {
     },
     "action": "restart_excluding",
     "caps": CAPS,
+    "exclusion_hours": 12,
     "label_share": 1.0,
 }
 RESTART: dict[str, Any] = {
@@ -135,10 +138,15 @@ class World(Protocol):
 
 
 class Way(Protocol):
-    """One way to answer. `judge` says who is blamed, `told` returns nodes that people are called for at once."""
+    """One way to answer. `judge` says who is blamed, `told` returns nodes that people are called for at once.
+
+    `keeps_away` is for how many hours: without an expiry a node comes back when people have looked at it, which takes
+    as long as a repair.
+    """
 
     name: str
     judge: Judge
+    keeps_away: float
 
     def told(self, job: Job, said: Said, at: float) -> frozenset[int]: ...
 
@@ -154,6 +162,7 @@ class Never:
 
     name = "never exclude"
     judge: Judge = staticmethod(verdict)
+    keeps_away = REPAIR
 
     def told(self, job: Job, said: Said, at: float) -> frozenset[int]:
         """Nobody is called before a job is stuck."""
@@ -225,6 +234,7 @@ class Ours:
         self.name = "ours" if start is PolicyMode.AUTOMATIC else "ours, advisory on day one"
         self.fleet, self.start = fleet, start
         self.rules = [msgspec.convert(body, Rule) for body in (EXCLUDE, AGAIN, RESTART)]
+        self.keeps_away = float(self.rules[0].exclusion_hours)
         self.scopes: dict[tuple[int, Domain], Scope] = {}
         self.by_itself = 0
         self.took: list[Took] = []

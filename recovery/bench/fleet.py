@@ -5,9 +5,9 @@ that were not at fault, of all that were taken away), and the node-hours that so
 
 Every way faces the same faults and the same verdicts. Large jobs keep 97 % of the nodes; all others run small jobs that
 lose nothing, so that a sound node that is away is always a loss. A job keeps what it had at its last checkpoint. A node
-that is taken away comes back after 24 hours, or is found faulty by then and repaired; faults that last are found by the
-site's own people too, a switch or an image only by them. Left to people, a job goes on after an hour on average, with
-what ailed it gone. Where no way can do anything, none is better off.
+that is taken away comes back when the exclusion expires, or when people have looked at it where nothing expires, or is
+found faulty by then and repaired; faults that last are found by the site's own people too, a switch or an image only by
+them. Left to people, a job goes on after an hour on average, with what ailed it gone.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from datetime import timedelta
 import msgspec
 
 from recovery.bench.answers import START, Always, AlwaysAll, Answer, Job, Never, Ours, Way
-from recovery.bench.faults import Fault, Fleet, Said, Verdicts, faults
+from recovery.bench.faults import REPAIR, Fault, Fleet, Said, Verdicts, faults
 from recovery.facts import Restarted
 from recovery.words import PolicyMode
 from rules.words import Strength
@@ -32,7 +32,7 @@ from rules.words import Strength
 CHECKPOINT, START_UP, SEEN, HANGS = 0.5, 0.25, 1 / 60, 10 / 60
 #: How soon a fault that lasts ends a job again, on average; a user's bug comes at its step.
 AGAIN = {"node": 0.5, "switch": 1 / 6, "image": 1 / 3, "bug": 1 / 12}
-PEOPLE, EXCLUDED, REPAIR, FOUND_BY_DIAGNOSTICS = 1.0, 24.0, 36.0, 0.95
+PEOPLE, FOUND_BY_DIAGNOSTICS = 1.0, 0.95
 SEEDS = (1, 2, 3, 4, 5)
 LIMIT = 0.01
 
@@ -195,7 +195,7 @@ class Run:
             self.result.wrong += node not in said.guilty
             self.away[node] = (self._now, job.number)
             self._leave(node)
-            self._later(self._now + EXCLUDED, self._returns, node, self._now)
+            self._later(self._now + self.way.keeps_away, self._returns, node, self._now)
         job.history = [*job.history[-20:], _restarted(said, self._now)]
         self._place(job)
 
