@@ -3,7 +3,7 @@
 A whole site runs beside it: PostgreSQL, Valkey, and so many worker processes as are asked for, with a Loki on a loopback
 port that answers at once from memory. Each attempt is one of many that discovery finds over: its nodes' application
 logs and kernel logs are read, scanned, stored and attributed. Printed are attempts a second, the CPU time of each
-part, and, with --compare, the ratio of twice the workers to once.
+part, the statements of each stage, and, with --compare, the ratio of twice the workers to once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import time
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import psycopg
 
 from tests.real.running import Site, a_site
 from tests.verdicts.collectors.fake_stores import FakeLoki
@@ -147,10 +149,12 @@ def measured(site: Site, folder: Path, first: int, count: int, nodes: int) -> fl
     write_attempts(folder, first, count, nodes)
     query = "SELECT count(*) FROM verdicts_verdict WHERE is_current AND mode = 'slow'"
     deadline = began + 60 + count * 2
-    while (done := site.ask(query)[0][0]) < first + count:
-        if time.monotonic() > deadline:
-            raise SystemExit(f"only {done} verdicts of {first + count}\n{site.logs()}")
-        time.sleep(0.05)
+    # One connection: to make one takes PostgreSQL as long as an attempt does.
+    with psycopg.connect(site.postgres.url("inquest"), autocommit=True) as connection:
+        while (done := connection.execute(query).fetchall()[0][0]) < first + count:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"only {done} verdicts of {first + count}\n{site.logs()}")
+            time.sleep(0.1)
     return time.monotonic() - began
 
 
@@ -166,7 +170,8 @@ def cpu_seconds(site: Site) -> dict[str, float]:
         except OSError:
             continue  # it has ended meanwhile
         pid = int(path.parent.name)
-        parents[pid], spent[pid] = int(fields[1]), (int(fields[11]) + int(fields[12])) / tick
+        # Its own and that of children that have ended: connections and workers are replaced now and then.
+        parents[pid], spent[pid] = int(fields[1]), sum(map(int, fields[11:15])) / tick
     used = dict.fromkeys([*site.running, "stores"], 0.0)
     for pid, seconds in spent.items():
         above = pid
@@ -205,18 +210,23 @@ def run(workers: int, count: int, nodes: int, lines: int) -> float:
         print(f"  verdicts by domain: {dict(domains)}; records kept: {kept[0]} for {kept[1]} lines")
         for name in before:
             print(f"  CPU {name:10} {(after[name] - before[name]) / count * 1000:6.1f} ms an attempt")
+        workers_spent = sum(after[name] - before[name] for name in before if name.startswith("worker"))
+        print(f"  CPU of the workers together {workers_spent / count * 1000:.1f} ms an attempt")
         return rate
 
 
 def stages(count: int, nodes: int, lines: int) -> None:
-    """Print how the CPU time of one attempt is shared among the stages, in one process without a queue between."""
+    """Print how one attempt's CPU time and statements are shared among the stages, in one process without a queue."""
     with a_loki(nodes, lines) as app, a_kernel_loki(nodes, lines) as kernel, a_site() as site:
         folder = configure(site, app.url, kernel.url)
         write_attempts(folder, 0, count, nodes)
         spent = json.loads(site.run(sys.executable, "-m", "tests.bench.stages").splitlines()[-1])
-        whole = sum(spent.values())
-        shares = ", ".join(f"{name} {part:.0f} ms ({part / whole:.0%})" for name, part in spent.items())
-        print(f"CPU time of an attempt by stage: {shares}")
+        whole, statements = (sum(part) for part in zip(*spent.values(), strict=True))
+        shares = (
+            f"{name} {part:.0f} ms ({part / whole:.0%}, {asked:.0f} statements)"
+            for name, (part, asked) in spent.items()
+        )
+        print(f"an attempt takes {whole:.0f} ms CPU and {statements:.0f} statements: {', '.join(shares)}")
 
 
 def main() -> None:

@@ -1,9 +1,13 @@
-"""CPU time of each stage for attempts that wait in a folder, in this process; `tests.bench.pipeline` runs it in a site."""
+"""CPU time and statements of each stage for attempts that wait in a folder; `tests.bench.pipeline` runs it in a site."""
 
 import json
 import resource
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import django
+from django.db import connection
 
 django.setup()
 
@@ -17,17 +21,26 @@ def _cpu() -> float:
 
 
 def main() -> None:
-    """Do each stage for all that waits and print its CPU milliseconds for an attempt."""
+    """Do each stage for all that waits, and print its CPU milliseconds and its statements for an attempt."""
     conclude.current_ruleset()
     discover.ensure()
-    spent = {}
-    for name, work in (("discover", discover.work), ("collect", gather.work), ("attribute", conclude.work)):
-        before = _cpu()
-        while work():
-            pass
-        spent[name] = _cpu() - before
+    spent: dict[str, float] = {}
+    asked = Counter[str]()
+    stage = ""
+
+    def counted(execute: Callable[..., Any], *given: Any) -> Any:
+        asked[stage] += 1
+        return execute(*given)
+
+    with connection.execute_wrapper(counted):
+        for stage, work in (("discover", discover.work), ("collect", gather.work), ("attribute", conclude.work)):
+            before = _cpu()
+            while work():
+                pass
+            spent[stage] = _cpu() - before
     done = Verdict.objects.current().count()
-    print(json.dumps({name: round(seconds / done * 1000, 1) for name, seconds in spent.items()}))
+    said = {name: (round(seconds / done * 1000, 1), round(asked[name] / done, 1)) for name, seconds in spent.items()}
+    print(json.dumps(said))
 
 
 if __name__ == "__main__":
