@@ -18,7 +18,7 @@ from recovery.models import Exclusion, Incident, Proposal
 from recovery.moves import held, hold_cluster, move
 from recovery.policy import NODE_DOMAINS
 from recovery.relief import propose_relief
-from recovery.shared_cause import LEAST_NODES, Blamed, Found, find
+from recovery.shared_cause import LEAST_NODES, UNKNOWN, Blamed, Found, find
 from recovery.topology import of_cluster, recent_attempts
 from recovery.words import EXCLUDING, EntryKind, ExclusionState, ProposalState
 from rules.attempt import InputError
@@ -85,12 +85,16 @@ def open_or_widen(cluster_id: UUID, found: Found) -> Incident | None:
             nodes=sorted(found.nodes),
             said=found.said,
         )
-    elif set(found.nodes) <= set(incident.nodes):
-        return None
     else:
+        # What they share was not known at first, or is known better now.
+        named = incident.element == UNKNOWN and found.element != UNKNOWN
+        if not named and set(found.nodes) <= set(incident.nodes):
+            return None
+        if named:
+            incident.element, incident.value = found.element, found.name[:1024]
         incident.nodes = sorted({*incident.nodes, *found.nodes})
         incident.said = found.said
-        incident.save(update_fields=["nodes", "said"])
+        incident.save(update_fields=["element", "value", "nodes", "said"])
     ledger.record(
         EntryKind.INCIDENT_OPENED,
         actor=Actor.system("incidents"),

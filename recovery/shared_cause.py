@@ -15,8 +15,10 @@ LEAST_NODES = 3
 CHANCE = 0.01
 #: So many nodes with the same symptom in the window have something in common, known or not.
 FLOOD = 5
+#: The element of an incident of which nobody knows what its nodes share.
+UNKNOWN = "cluster"
 #: What is more precise comes first, where two elements explain the same nodes.
-ORDER = ("switch", "rail", "rack", "power", "maintenance", "image", "driver", "cluster")
+ORDER = ("switch", "rail", "rack", "power", "maintenance", "image", "driver", UNKNOWN)
 
 
 class Blamed(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,13 +101,13 @@ def _flood(symptom: str, ones: Sequence[Blamed], groups: Groups) -> Found:
     tags = set.intersection(*({tag for one in ones if one.node == node for tag in one.tags} for node in nodes))
     ranked += [(len(nodes), _rank(kind), name, kind) for kind, name in tags]
     if not ranked:
-        return _said("cluster", symptom, symptom, nodes, None)
+        return _said(UNKNOWN, symptom, symptom, nodes, None)
     of, _, name, kind = min(ranked)
     return _said(kind, name, symptom, nodes, of)
 
 
 def _said(kind: str, name: str, symptom: str, nodes: set[str], of: int | None) -> Found:
-    if kind == "cluster":
+    if kind == UNKNOWN:
         said = f"{len(nodes)} nodes of the cluster show {symptom} within a short time; what they share is not known."
     else:
         total = f" of {of}" if of and of > len(nodes) else ""

@@ -121,6 +121,18 @@ def test_a_bad_image_on_64_nodes_is_one_incident_and_excludes_nobody() -> None:
 
 
 @pytest.mark.django_db
+def test_a_flood_whose_element_is_found_later_stays_one_incident() -> None:
+    cluster = a_cluster()
+    (flood,) = shared_cause.find(blamed(nodes(1, 5)), {}, EVERYBODY)
+    (switch,) = shared_cause.find(blamed(nodes(2, 13)), GROUPS, EVERYBODY)
+    first = incidents.open_or_widen(cluster.pk, flood)
+    assert incidents.open_or_widen(cluster.pk, flood) is None
+    assert incidents.open_or_widen(cluster.pk, switch) == first
+    incident = Incident.objects.get()
+    assert (incident.element, incident.value, incident.nodes) == ("switch", "sw-1", nodes(1, 13))
+
+
+@pytest.mark.django_db
 def test_a_driver_that_was_rolled_out_is_named() -> None:
     cluster = a_cluster()
     for number in range(1, 7):
