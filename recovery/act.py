@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 DISPATCHER = Actor.system("dispatcher")
 #: So long one action is waited for before the worker looks after others; then it comes back after a pause.
-PATIENCE, LATER = 15.0, timedelta(seconds=2)
+PATIENCE, LATER = 4.0, timedelta(seconds=2)
 #: Between two looks at a scheduler that does not answer, longer each time.
 UNSEEN_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 #: Guards whose facts our own beginning changes: they are asked before the first call, and not in mid-flight.

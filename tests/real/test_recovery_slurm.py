@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,13 +22,19 @@ from django.test import Client
 from psycopg.conninfo import conninfo_to_dict
 
 from recovery import policies, policy_find, progress, promote
+from recovery.actuators.slurm import Slurm
+from recovery.actuators.slurm_ways import Ways
+from recovery.actuators.stepper import Turn
 from recovery.models import Action, Exclusion, LedgerEntry, Milestone, Proposal
 from recovery.progress import Sign
-from recovery.words import EntryKind, PolicyMode, Via
+from recovery.words import ActionKind, EntryKind, PolicyMode, Via
 from rules.words import Domain
 from tests.real.running import Site, a_site
 from tests.real.slurm_cluster import SlurmCluster, eventually, slurm_cluster
+from tests.recovery.test_stepper import Run, an_aim
 from tests.verdicts.builders import a_user
+from verdicts.collectors.server import Server
+from verdicts.collectors.slurm_commands import Commands
 from verdicts.models import Attempt
 
 STEPS = ("requeue_hold", "mark", "exclude", "release")
@@ -364,3 +371,48 @@ def test_a_controller_that_answers_too_late_has_requeued_once(
     restarted(slurm, job, mark)
     assert [call["step"] for call in calls()] == ["requeue_hold", "mark", "exclude", "release"], "nothing was repeated"
     slurm.run("scancel", job)
+
+
+# By slurmrestd, and on nodes
+
+
+def to_the_end(run: Run) -> str:
+    """Turn by turn until it ends; how it ended."""
+    last: list[Any] = []
+
+    def ended() -> bool:
+        last.append(run.turn())
+        return last[-1] is not None and last[-1].turn is Turn.END
+
+    eventually(ended, 60, lambda: f"{last[-3:]} {run.calls}")
+    return str(last[-1].outcome)
+
+
+def test_slurmrestd_is_asked_and_cancels_and_a_node_is_drained_when_no_job_runs_there(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(slurm.token())
+    ways = Ways(Server(url=slurm.rest_url, token_file=str(token)), Commands(conf=str(slurm.conf)))
+    way = Slurm(ways, can=frozenset(ActionKind), partitions=frozenset({"train"}), settle=30, deadline=300)
+    job = slurm.submit("sleep 600", "--mem=50")
+    slurm.in_state(job, "RUNNING")
+    seen, node = shown(slurm, job), shown(slurm, job)["nodes"]
+    assert way.probe().startswith("Slurm 2")
+    by_rest, by_commands = ways.job(job), Ways(None, ways.commands).job(job)
+    assert by_rest == by_commands and by_rest is not None and by_rest.batch and not by_rest.held
+    assert ways.job("99999") is None
+
+    about = {"job_id": job, "submitted": datetime.fromtimestamp(seen["submit_time"], UTC), "mark": "inquest-real-1"}
+    drain = Run(way=way, aim=an_aim(ActionKind.DRAIN, **about, nodes=(node,), reason="gpu.off-the-bus"))
+    assert f"jobs run on {node}" in drain.turn().why  # type: ignore[union-attr]
+    assert to_the_end(Run(way=way, aim=an_aim(ActionKind.STOP, **about))) == "converged"
+    assert "REQUEST_KILL_JOB" in slurm.log.read_text() and slurm.state(job) in ("CANCELLED", "COMPLETING")
+    assert to_the_end(drain) == "converged"
+    assert "inquest-real-1 gpu.off-the-bus" in slurm.run("scontrol", "show", "node", node)
+    other = {**about, "mark": "inquest-real-2", "nodes": (node,)}
+    theirs = Run(way=way, aim=an_aim(ActionKind.UNDRAIN, **other, undoes=frozenset({"inquest-other"})))
+    assert to_the_end(theirs) == "already_so", "what is not ours is not undrained"
+    ours = Run(way=way, aim=an_aim(ActionKind.UNDRAIN, **other, undoes=frozenset({"inquest-real-1"})))
+    assert to_the_end(ours) == "converged"
+    assert "DRAIN" not in slurm.run("sinfo", "-h", "-n", node, "-o", "%T").upper()
