@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from recovery import queue_api
+from recovery import quality_pages, queue_api
 
 urlpatterns = [
     path("recovery/proposals", queue_api.Proposals.as_view(), name="api-proposals"),
@@ -14,6 +14,7 @@ urlpatterns = [
     path("recovery/incidents/<uuid:pk>/close", queue_api.CloseSharedCause.as_view(), name="api-shared-cause-close"),
     path("recovery/brakes", queue_api.Brakes.as_view(), name="api-brakes"),
     path("recovery/brakes/<uuid:pk>/release", queue_api.ReleaseBrake.as_view(), name="api-brake-release"),
+    path("recovery/quality", quality_pages.RecoveryQuality.as_view(), name="api-recovery-quality"),
     path("recovery/vetoes", queue_api.Vetoes.as_view(), name="api-vetoes"),
     path("recovery/vetoes/<uuid:pk>/end", queue_api.EndVeto.as_view(), name="api-veto-end"),
 ]

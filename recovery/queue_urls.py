@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from recovery import guard_pages, propose_pages, queue_pages
+from recovery import guard_pages, propose_pages, quality_pages, queue_pages
 
 urlpatterns = [
     path("recovery/", queue_pages.queue, name="queue"),
+    path("recovery/quality/", quality_pages.part, name="quality"),
     path("recovery/waiting/", queue_pages.waiting, name="waiting"),
     path("recovery/proposals/<uuid:proposal_id>/", queue_pages.proposal, name="proposal"),
     path("recovery/proposals/<uuid:proposal_id>/decision/", queue_pages.decision, name="decision"),
