@@ -71,6 +71,7 @@ def work(now: datetime | None = None) -> int:
     _note_blindness(watched, silent, now, bounds)
     _end_what_is_over(watched, now)
     found = _hangs(watched, silent, now, bounds) + _stragglers(watched, now, bounds) + ended(now)
+    watch_evidence.tell_untold(now)
     _note_proposals(now)
     return found
 

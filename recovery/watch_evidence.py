@@ -4,7 +4,7 @@ The anomaly is the signal; what caused it is for the verdict to say, from logs t
 """
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError
@@ -12,16 +12,19 @@ from django.db import InterfaceError, OperationalError
 from recovery.models import Anomaly
 from recovery.words import AnomalyKind
 from rules.attempt import CollectorReport
-from rules.observation import Observation
+from rules.observation import Observation as GivenObservation
 from rules.words import ReportStatus, Source
 from verdicts import gather, record
 from verdicts.choices import Mode
 from verdicts.conclude import request_attribution
-from verdicts.models import Attempt
+from verdicts.models import Attempt, Observation
 
 log = logging.getLogger(__name__)
 
 COLLECTOR = "inquest-watch"
+TOLD = (AnomalyKind.HANG.value, AnomalyKind.STRAGGLER.value)
+#: An anomaly of which its attempt's evidence says nothing after the one is told of again, up to the other.
+FOUND_JUST_NOW, FORGOTTEN_AFTER = timedelta(minutes=1), timedelta(hours=6)
 
 
 def tell(anomaly: Anomaly) -> None:
@@ -39,6 +42,18 @@ def tell(anomaly: Anomaly) -> None:
     _ask(anomaly.attempt_id)
 
 
+def tell_untold(now: datetime) -> int:
+    """Tell of anomalies whose finder was killed before it could; says how many there were."""
+    open_ones = Anomaly.objects.filter(ended_at__isnull=True, kind__in=TOLD)
+    rows = list(open_ones.filter(detected_at__range=(now - FORGOTTEN_AFTER, now - FOUND_JUST_NOW)))
+    mine = Observation.objects.filter(attempt__in=[row.attempt_id for row in rows], collector=COLLECTOR)
+    told = set(mine.values_list("ref", flat=True)) if rows else set()
+    untold = [row for row in rows if _ref(row) not in told]
+    for row in untold:
+        tell(row)
+    return len(untold)
+
+
 def tell_over(anomaly: Anomaly, at: datetime, why: str) -> None:
     """Add to the evidence that it is over, and ask for a verdict in that light."""
     if anomaly.kind == AnomalyKind.CRASH.value:
@@ -47,11 +62,15 @@ def tell_over(anomaly: Anomaly, at: datetime, why: str) -> None:
     _request(anomaly.attempt_id)
 
 
+def _ref(anomaly: Anomaly) -> str:
+    return f"{COLLECTOR}:{anomaly.pk}"
+
+
 def _add(anomaly: Anomaly, body: str, at: datetime) -> None:
-    observation = Observation(
+    observation = GivenObservation(
         source=Source.PROGRESS,
         body=body,
-        ref=f"{COLLECTOR}:{anomaly.pk}",
+        ref=_ref(anomaly),
         timestamp=at.isoformat(),
         collector=COLLECTOR,
         attributes={"anomaly": str(anomaly.pk)},

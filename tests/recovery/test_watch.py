@@ -79,6 +79,21 @@ def test_a_verdict_of_a_hanging_attempt_says_hung_and_no_more_when_it_moves_agai
     assert again is not None and again.state == "running"
 
 
+def test_a_hang_whose_finder_was_killed_before_it_told_of_it_is_told_of_by_the_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attempt = an_attempt()
+    stopped = train(attempt)
+    with monkeypatch.context() as killed:
+        killed.setattr(watch.watch_evidence, "tell", lambda _: None)
+        assert watch.work(at(stopped + 320)) == 1
+    watch.work(at(stopped + 335))
+    assert not attempt.observations.exists() and not attempt.requests.exists()
+    for _ in range(2):
+        watch.work(at(stopped + 400))
+    assert attempt.observations.count() == 1 and attempt.requests.count() == 1
+
+
 def test_all_jobs_silent_at_once_are_blind_and_none_of_them_hangs() -> None:
     attempts = [an_attempt(str(number)) for number in range(5)]
     for attempt in attempts:
