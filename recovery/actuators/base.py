@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from recovery.plan import wrong_nodes
-from recovery.words import ActionKind
+from recovery.words import RELIEF, ActionKind
 
 #: Every mark begins so: it is how a person at the scheduler sees whose doing something is.
 MARK = re.compile(r"inquest-[0-9a-z-]{4,50}")
@@ -137,7 +137,6 @@ JOBS_ONLY = (
     ActionKind.RESTART_EXCLUDING,
     ActionKind.STOP,
     ActionKind.HOLD,
-    ActionKind.LIFT_EXCLUSION,
 )
 
 
@@ -159,10 +158,8 @@ class ActuatorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     @property
     def may(self) -> frozenset[ActionKind]:
-        """The actions that may be done. What takes a node may be given back in any case."""
-        drains = {ActionKind.UNDRAIN} if ActionKind.DRAIN in self.actions else set()
-        lifts = {ActionKind.LIFT_EXCLUSION} if ActionKind.RESTART_EXCLUDING in self.actions else set()
-        return frozenset({*self.actions, *drains, *lifts})
+        """The actions that may be done. What was taken may be given back in any case: only what is ours is touched."""
+        return frozenset(self.actions) | RELIEF
 
     def check(self) -> None:
         """What the types cannot. Raises ValueError naming the key."""

@@ -136,7 +136,9 @@ def look(aim: Aim, job: SlurmJob | None, partitions: frozenset[str]) -> Look:
     marked = aim.mark in job.admin_comment.split()
     done = {step for step, there in (("mark", marked), ("hold", job.held), ("release", not job.held)) if there}
     if aim.action is ActionKind.LIFT_EXCLUSION:
-        return Look(done=frozenset(done | _included(aim, job)), held=job.held, facts=facts)
+        included = _included(aim, job)
+        said = "" if "include" not in included else f"nothing to change at the job, which is {job.state}"
+        return Look(done=frozenset(done | included), held=job.held, said=said, facts=facts)
     if lost := _elsewhere(aim, job, marked=marked) or _never(aim, job, partitions):
         # What is not at our attempt, or never was ours, is nothing that we could give back.
         return Look(done=frozenset({*done, "release", "include"}), lost=lost, held=job.held, facts=facts)

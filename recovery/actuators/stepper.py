@@ -89,7 +89,8 @@ def next_thing(
     if back := next((call for call in calls if call.gives_back), None):
         return _give_back(undo, look, calls, back.gives_back or ActionState.ABANDONED, back.why, now, settle)
     if stop or look.lost:
-        return _give_back(undo, look, calls, ActionState.ABANDONED, stop or look.lost, now, settle)
+        why = (f"{stop} ({look.said})" if look.said else stop) or look.lost
+        return _give_back(undo, look, calls, ActionState.ABANDONED, why, now, settle)
     step = next(step for step in steps if step not in look.done)
     sent = [call for call in calls if call.step == step]
     if sent and sent[-1].answer is Answer.REFUSED:

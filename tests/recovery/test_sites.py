@@ -16,7 +16,7 @@ from recovery.actuators.base import Unseen
 from recovery.models import Action, ActuatorState, LedgerEntry
 from recovery.recovery_cli import recovery
 from recovery.sites import SiteError, read_sites
-from recovery.words import ActionKind, EntryKind
+from recovery.words import RELIEF, ActionKind, EntryKind
 from tests.recovery.acting import acting_on, an_action
 from tests.recovery.fake_slurm import FakeSlurm
 from verdicts.models import Cluster
@@ -41,7 +41,7 @@ def test_a_short_file_allows_what_contains_jobs_and_nothing_on_nodes(tmp_path: P
     assert site.actuator.kind == "slurm"
     assert ActionKind.DRAIN not in site.actuator.may and ActionKind.RESTART_EXCLUDING in site.actuator.may
     [site] = read_sites(written(tmp_path, SLURM + 'actions = ["drain"]')).cluster
-    assert site.actuator.may == {ActionKind.DRAIN, ActionKind.UNDRAIN}, "what it takes it may give back"
+    assert site.actuator.may == {ActionKind.DRAIN, *RELIEF}, "what was taken may be given back"
 
 
 @pytest.mark.parametrize(
