@@ -121,6 +121,16 @@ def test_an_attempt_that_ended_is_collected_from_every_source_and_gets_one_verdi
     assert line.timestamp is not None
 
 
+def test_lines_of_any_characters_are_stored_as_they_were_collected(cluster: Any) -> None:
+    odd = LINE + ' %s \'"\\ \\u0000 \x00 🔥 {"a": 1}'.encode()
+    attempt = over(cluster({"applog": gives(odd, b"caf\xe9 " + LINE)}))
+    gather.work()
+    bodies = sorted(attempt.observations.values_list("body", flat=True))
+    assert bodies == sorted([odd.decode().replace("\x00", "\\x00"), "caf\\xe9 " + LINE.decode()])
+    assert attempt.reports.get(source="applog").body["kept"] == 2
+    assert coverage(attempt)["applog"] == ("ok", "")
+
+
 def test_a_requeued_job_is_not_asked_for_what_the_attempt_before_printed(cluster: Any) -> None:
     asked: dict[str, Any] = {}
 

@@ -70,6 +70,15 @@ def test_a_body_makes_it_a_post() -> None:
     assert raw.requests[0].endswith(b"\r\n\r\nquery=a%3D%22b%22")
 
 
+def test_a_question_stands_in_the_first_line_as_it_was_given() -> None:
+    with raw_server(ok(b"{}")) as raw:
+        server = Server(url=f"{raw.url}/logs")
+        get_json(server, "/data", a_budget(), dict[str, Any], params={"query": '{a=~"ä b|c"} % \n', "limit": 10})
+    assert raw.requests[0].startswith(
+        b"GET /logs/data?query=%7Ba%3D~%22%C3%A4+b%7Cc%22%7D+%25+%0A&limit=10 HTTP/1.1\r\n"
+    )
+
+
 def test_what_is_packed_is_unpacked() -> None:
     packed = gzip.compress(b'{"a": ') + gzip.compress(b"1}")
     with raw_server(ok(packed, "Content-Encoding: gzip")) as raw:
