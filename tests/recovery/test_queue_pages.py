@@ -153,10 +153,14 @@ def test_an_exclusion_is_lifted_with_a_reason_from_its_list(proposal: Proposal) 
 def test_a_stop_and_a_veto_are_set_and_ended_on_their_page(proposal: Proposal) -> None:
     client = signed_in(person("lea", "lead"))
     page = reverse("recovery:brakes")
-    wrong = client.post(reverse("recovery:veto-set"), {"cluster": "alpha", "kind": "node", "value": "gpu-*", "reason": "x"})
+    wrong = client.post(
+        reverse("recovery:veto-set"), {"cluster": "alpha", "kind": "node", "value": "gpu-*", "reason": "x"}
+    )
     assert wrong.status_code == 400
     assert "gpu-*" in wrong.content.decode()
-    client.post(reverse("recovery:veto-set"), {"cluster": "alpha", "kind": "node", "value": "gpu-03", "reason": "in use"})
+    client.post(
+        reverse("recovery:veto-set"), {"cluster": "alpha", "kind": "node", "value": "gpu-03", "reason": "in use"}
+    )
     client.post(reverse("recovery:brake-pull"), {"cluster": "alpha", "reason": "too many at once"})
     shown = client.get(page).content.decode()
     assert "in use" in shown
