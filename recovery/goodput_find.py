@@ -257,20 +257,45 @@ def _outside(
             "proposal__attempt", flat=True
         )
     )
+    rows = [one for one in rows if one.pk not in ours][:MOST_TIMED]
+    stood = _stood([one.pk for one in rows])
+    crossed = _crossed({after[one.pk].pk: stood.get(one.pk, (None, None)) for one in rows})
     found = []
-    for one in [row for row in rows if row.pk not in ours][:MOST_TIMED]:
+    for one in rows:
         first = anomalies.get((one.pk, AnomalyKind.HANG.value)) or anomalies.get((one.pk, AnomalyKind.CRASH.value))
         came = after[one.pk]
-        was = RankProgress.objects.filter(attempt=one.pk).aggregate(step=Max("step"), saved=Max("checkpoint_step"))
-        base = was["saved"] if was["saved"] is not None else was["step"]
-        beyond = ProgressSample.objects.filter(attempt=came.pk).order_by("at").values_list("at", flat=True)
+        progressed, caught_up = crossed.get(came.pk, (None, None))
         moments = Moments(
             failed=(first.event_at if first else None) or one.ended,
             observed=first.observed_at if first else None,
             detected=first.detected_at if first else None,
             restarted=came.started,
-            progressed=beyond.filter(most_step__gt=base).first() if base is not None else None,
-            caught_up=beyond.filter(most_step__gte=was["step"]).first() if was["step"] is not None else None,
+            progressed=progressed,
+            caught_up=caught_up,
         )
         found.append(Recovered(moments, one.cluster, causes.get(one.pk, NO_VERDICT), OUTSIDE))
+    return found
+
+
+def _stood(ids: list[UUID]) -> dict[UUID, tuple[int | None, int | None]]:
+    """Of each attempt the step that the next one goes on from, and the step at which it stood itself."""
+    rows = RankProgress.objects.filter(attempt__in=ids).order_by().values_list("attempt")
+    found = rows.annotate(saved=Max("checkpoint_step"), most=Max("step"))
+    return {pk: (saved if saved is not None else most, most) for pk, saved, most in found}
+
+
+def _crossed(
+    marks: dict[UUID, tuple[int | None, int | None]],
+) -> dict[UUID, tuple[datetime | None, datetime | None]]:
+    """When each attempt was first beyond the one step, and as far as the other."""
+    found: dict[UUID, tuple[datetime | None, datetime | None]] = {}
+    rows = ProgressSample.objects.filter(attempt__in=list(marks)).order_by("attempt", "at")
+    for pk, at, step in rows.values_list("attempt", "at", "most_step").iterator(chunk_size=10_000):
+        base, stood = marks[pk]
+        beyond, level = found.get(pk, (None, None))
+        if beyond is None and base is not None and step > base:
+            beyond = at
+        if level is None and stood is not None and step >= stood:
+            level = at
+        found[pk] = beyond, level
     return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from recovery import goodput, goodput_find, progress, watch
 from recovery.goodput import Failure, Run
@@ -88,14 +90,19 @@ def test_a_hang_that_people_ended_is_counted_with_its_checkpoint_its_hours_and_i
         )
     )[0]
     progress.post(again, [Sign(rank=0, step=301)], Via.POST, now=end + timedelta(seconds=900))
-    found = goodput_find.measured(Span(NOW - timedelta(days=1), NOW + timedelta(days=1)))
+    with CaptureQueriesContext(connection) as asked:
+        found = goodput_find.measured(Span(NOW - timedelta(days=1), NOW + timedelta(days=1)))
+    assert len(asked) <= 14
     (row,) = found.by_cause
     assert (row.cause, row.failures) == (goodput_find.NO_VERDICT, 1)
     assert row.hours["hang"] == pytest.approx(4 * (end - hang.event_at).total_seconds() / HOUR)  # type: ignore[operator]
     assert row.hours["restore"] == pytest.approx(4 * 300 / HOUR, abs=4 * 60 / HOUR)
     assert row.known["replay"] == 1
     n, times = found.by_hand_or_not[goodput_find.OUTSIDE]
-    assert n == 1 and times["total"] is not None and times["decide"] is None
+    assert n == 1 and times["decide"] is None
+    # It failed when it stopped moving, and came back beyond its checkpoint an hour and a quarter later.
+    assert times["total"] is not None and times["restore"] is not None
+    assert times["total"].most == pytest.approx(3_600 + 900, abs=60)
     assert found.faster[0].n == 1 and found.faster[0].saved == pytest.approx(4 * (330 - 60) / HOUR)
     assert found.detection["detected"] is not None
 
