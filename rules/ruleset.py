@@ -7,6 +7,7 @@ under the user's cache folder by digest; a cache that cannot be read or written 
 import hashlib
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -60,9 +61,17 @@ class _Cached(msgspec.Struct, frozen=True):
     layers: list[str]
 
 
+class RulesetFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The text of one file of a ruleset: its layer ("shipped", "site") and its name within that."""
+
+    layer: str
+    name: str
+    text: str
+
+
 @dataclass(frozen=True, eq=False)
 class Ruleset:
-    """Rules ordered by id, with the digest of every file that they came from."""
+    """Rules ordered by id, with the digest of every file that they came from, and those files where it was loaded."""
 
     rules: tuple[Rule, ...]
     digest: str
@@ -70,6 +79,7 @@ class Ruleset:
     site: Site = field(default_factory=Site)
     defaults: tuple[Default, ...] = ()
     automaton: bytes = b""
+    files: tuple[RulesetFile, ...] = ()
 
     @cached_property
     def scanner(self) -> scan.Scanner:
@@ -132,12 +142,12 @@ def load_ruleset(site_dir: str | Path | None = None, *, cache: bool = True) -> R
     files = [(label, path.relative_to(root).as_posix(), path) for label, root in layers for path in _files(root)]
     raws = [path.read_bytes() for _, _, path in files]
     digest = _digest(files, raws)
-    if cache and (cached := _read_cache(digest)):
-        return _from_cached(cached, digest)
-    built = _build(files, raws, [label for label, _ in layers])
-    if cache:
-        _write_cache(digest, built)
-    return _from_cached(built, digest)
+    built = _read_cache(digest) if cache else None
+    if built is None:
+        built = _build(files, raws, [label for label, _ in layers])
+        if cache:
+            _write_cache(digest, built)
+    return _from_cached(built, digest, _texts(files, raws))
 
 
 def packed(ruleset: Ruleset) -> bytes:
@@ -156,11 +166,25 @@ def load_files(files: dict[str, bytes]) -> Ruleset:
     """A ruleset from texts by relative name, for tests and for `inquest rules new`. Raises RuleError."""
     entries = [("given", name, Path(name)) for name in sorted(files)]
     raws = [files[name] for _, name, _ in entries]
-    return _from_cached(_build(entries, raws, ["given"]), _digest(entries, raws))
+    return _from_cached(_build(entries, raws, ["given"]), _digest(entries, raws), _texts(entries, raws))
+
+
+def ruleset_from(files: Sequence[RulesetFile], layers: Sequence[str]) -> Ruleset:
+    """A ruleset from the texts that were kept of it, in their order: it has the same digest. Raises RuleError."""
+    entries = [(file.layer, file.name, Path(file.name)) for file in files]
+    raws = [file.text.encode() for file in files]
+    # A file at the top of a site's directory has an id by that directory's name, which is not part of the text.
+    built = _build(entries, raws, list(layers), placed=False)
+    return _from_cached(built, _digest(entries, raws), tuple(files))
 
 
 def _files(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*.toml") if not path.name.startswith("."))
+
+
+def _texts(files: list[tuple[str, str, Path]], raws: list[bytes]) -> tuple[RulesetFile, ...]:
+    """The files' texts; they are UTF-8, or they would not have been read as rules."""
+    return tuple(RulesetFile(label, name, raw.decode()) for (label, name, _), raw in zip(files, raws, strict=True))
 
 
 def _digest(files: list[tuple[str, str, Path]], raws: list[bytes]) -> str:
@@ -171,7 +195,7 @@ def _digest(files: list[tuple[str, str, Path]], raws: list[bytes]) -> str:
     return total.hexdigest()
 
 
-def _build(files: list[tuple[str, str, Path]], raws: list[bytes], layers: list[str]) -> _Cached:
+def _build(files: list[tuple[str, str, Path]], raws: list[bytes], layers: list[str], *, placed: bool = True) -> _Cached:
     rules: dict[str, Rule] = {}
     origin: dict[str, tuple[str, Path]] = {}
     defaults: list[Default] = []
@@ -184,7 +208,7 @@ def _build(files: list[tuple[str, str, Path]], raws: list[bytes], layers: list[s
             defaults = _read_defaults(raw, path)
             continue
         rule = parse_rule(raw, name=str(path))
-        if rule.id != f"{path.parent.name}.{path.stem}":
+        if placed and rule.id != f"{path.parent.name}.{path.stem}":
             line = line_of(raw, "id", "id")
             raise RuleError(f"{path}:{line}: id {rule.id!r} does not agree with {path.parent.name}/{path.name}")
         if rule.id in rules and origin[rule.id][0] == label:
@@ -242,7 +266,7 @@ def _slim(rule: Rule) -> Rule:
     return msgspec.structs.replace(rule, test=[], incident=[])
 
 
-def _from_cached(cached: _Cached, digest: str) -> Ruleset:
+def _from_cached(cached: _Cached, digest: str, files: tuple[RulesetFile, ...] = ()) -> Ruleset:
     return Ruleset(
         rules=tuple(cached.rules),
         digest=digest,
@@ -250,6 +274,7 @@ def _from_cached(cached: _Cached, digest: str) -> Ruleset:
         site=cached.site,
         defaults=tuple(cached.defaults),
         automaton=cached.automaton,
+        files=files,
     )
 
 

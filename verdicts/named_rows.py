@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 
 from django.db import connection
+from django.db.models import Exists, OuterRef
 
 from rules.ruleset import Ruleset
-from verdicts.models import Attempt, Cluster, Node, RulesetVersion, Verdict, Workload
+from verdicts import ruleset_text
+from verdicts.models import Attempt, Cluster, Node, RulesetText, RulesetVersion, Verdict, Workload
 
 
 def cluster_named(name: str) -> Cluster:
@@ -63,10 +65,14 @@ def set_nodes(owner: Attempt | Verdict, cluster: Cluster, names: Iterable[str]) 
 
 
 def ruleset_version(ruleset: Ruleset) -> RulesetVersion:
-    """The row of a ruleset, made when it is first used."""
-    found = RulesetVersion.objects.filter(digest=ruleset.digest).first()
+    """The row of a ruleset, made when it is first used; its text is kept with it."""
+    has_text = Exists(RulesetText.objects.filter(version=OuterRef("pk")))
+    rows = RulesetVersion.objects.annotate(has_text=has_text).filter(digest=ruleset.digest)
+    found = rows.first()
     if found is None:
         fresh = RulesetVersion(digest=ruleset.digest, rules=len(ruleset.rules), layers=list(ruleset.layers))
         RulesetVersion.objects.bulk_create([fresh], ignore_conflicts=True)
-        found = RulesetVersion.objects.get(digest=ruleset.digest)
+        found = rows.get()
+    if not found.has_text:
+        ruleset_text.keep(found, ruleset)
     return found

@@ -2,7 +2,7 @@
 
 from verdicts.models.attempts import Attempt, Batch, Cluster, CollectorReport, Node, Observation, Workload
 from verdicts.models.collection import Collection, CollectionTask, Discovery, SourceState
-from verdicts.models.judgements import Finding, Review, RulesetVersion, UnrecognisedLine, Verdict
+from verdicts.models.judgements import Finding, Review, RulesetText, RulesetVersion, UnrecognisedLine, Verdict
 from verdicts.models.listing import ListRow
 from verdicts.models.talk import Comment, Mention
 from verdicts.models.telling import Delivery, Subscription
@@ -28,6 +28,7 @@ __all__ = [
     "Observation",
     "Preference",
     "Review",
+    "RulesetText",
     "RulesetVersion",
     "SavedView",
     "SourceState",

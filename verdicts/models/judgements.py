@@ -31,6 +31,17 @@ class RulesetVersion(models.Model):
         return self.digest[:12]
 
 
+class RulesetText(models.Model):
+    """The text of a ruleset as it was used: see `verdicts.ruleset_text`. Its digest says whether it is unchanged."""
+
+    version = models.OneToOneField(RulesetVersion, on_delete=models.CASCADE, related_name="text", primary_key=True)
+    packed = models.BinaryField(help_text="A line of JSON for each file, compressed with zstd.")
+    size = models.PositiveIntegerField(help_text="Bytes before compression.")
+
+    def __str__(self) -> str:
+        return str(self.version_id)
+
+
 class Verdict(models.Model):
     """What was concluded for an attempt, once: a trigger refuses any change but being superseded.
 
