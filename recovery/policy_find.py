@@ -165,7 +165,8 @@ def record_wanting(reading: Reading) -> list[str]:
     if reading.days_to_go is not None:
         time = f", about {reading.days_to_go:.0f} days at today's rate of {reading.a_day:.1f} a day"
     have = f"The record is not enough: {reading.wealth:.2f} of {meter.ENOUGH:.0f}"
-    return [f"{have}; {reading.needed} right incidents in a row are wanting{time}."]
+    what = "1 right incident is" if reading.needed == 1 else f"{reading.needed} right incidents in a row are"
+    return [f"{have}; {what} wanting{time}."]
 
 
 def second_wanting(promotion: Promotion, by: User) -> list[str]:

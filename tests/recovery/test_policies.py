@@ -119,7 +119,7 @@ def test_one_person_makes_it_advisory(scope: Scope, leads: list[Any]) -> None:
 def test_automatic_needs_the_record(scope: Scope, leads: list[Any]) -> None:
     many_right(scope, 372)
     policies.ask_promotion(scope.pk, ADVISORY, by=leads[0], reason="ok")
-    with pytest.raises(policies.NotPromotable, match="1 right incidents in a row are wanting"):
+    with pytest.raises(policies.NotPromotable, match="1 right incident is wanting"):
         policies.ask_promotion(scope.pk, AUTOMATIC, by=leads[0], reason="nearly")
 
 
