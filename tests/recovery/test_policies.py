@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from django.utils import timezone
 
@@ -11,9 +12,12 @@ from recovery.models import Brake, LedgerEntry, Policy, Promotion, Scope
 from recovery.policy_diff import differences, tightened
 from recovery.words import BrakeKind, CaseLabel, EntryKind, LabelBasis, PolicyMode
 from rules.attempt import InputError
+from rules.verdict import Verdict as EngineVerdict
+from tests.recovery.deciding import failed, judged
 from tests.recovery.policy_builders import BODY, a_policy, a_scope, label, many_right, proposed
 from tests.verdicts.builders import a_user
-from verdicts.models import Cluster
+from verdicts import conclude
+from verdicts.models import Attempt, Cluster, DriftCheck, Observation
 from verdicts.record import NotPermitted
 
 pytestmark = pytest.mark.django_db
@@ -235,6 +239,35 @@ def test_a_replay_that_shows_a_change_leaves_it_advisory(automatic: Scope, monke
     automatic.refresh_from_db()
     assert automatic.mode == ADVISORY and automatic.mode_until is None
     assert policy_watch.replay_suspended() == 0
+
+
+def test_a_replay_concludes_anew_and_compares_what_policies_read(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt = failed("77")
+    verdict = judged(attempt, node="gpu-01")
+    Observation.objects.create(attempt=attempt, digest="ab" * 32, source="syslog", body="NVRM: Xid", ref="a.log:1")
+    Attempt.objects.filter(pk=attempt.pk).update(generation=verdict.generation)
+    proposed(scope, 77, attempt=attempt, verdict=verdict)
+    monkeypatch.setattr(policy_watch, "attribute", lambda *_, **__: msgspec.convert(verdict.body, EngineVerdict))
+    assert policy_watch.replay(scope) == (1, [])
+    other = msgspec.convert({**verdict.body, "attributed_domain": "ambiguous"}, EngineVerdict)
+    monkeypatch.setattr(policy_watch, "attribute", lambda *_, **__: other)
+    assert policy_watch.replay(scope) == (1, [str(attempt.pk)])
+
+
+def test_drift_in_what_a_rule_of_the_domain_sees_ends_automatic(automatic: Scope) -> None:
+    rule = next(one for one in conclude.current_ruleset().rules if one.domain == "gpu_hardware")
+    now = timezone.now()
+    DriftCheck.objects.create(
+        until=now,
+        days=7,
+        attempts_before=9,
+        attempts_after=9,
+        signs=[{"kind": "silent", "rule": rule.id, "text": "gone"}],
+    )
+    assert policy_watch.heed_drift() == 1
+    automatic.refresh_from_db()
+    assert automatic.mode == ADVISORY and rule.id in automatic.said
+    assert policy_watch.heed_drift() == 0
 
 
 def test_a_retired_policy_observes_and_takes_no_change(policy: Policy, automatic: Scope, author: Any) -> None:
