@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client, RequestFactory
+from drf_spectacular.validation import validate_schema
 
 from attribution_site import health
 from attribution_site.login import caller
@@ -191,6 +192,7 @@ def test_the_schema_describes_the_api(client: Client, user: User) -> None:
     client.force_login(user)
     schema = json.loads(client.get("/api/v1/schema", headers={"Accept": "application/json"}).content)
     assert schema["openapi"].startswith("3.")
+    validate_schema(schema)
     assert any(path.startswith("/api/v1/") for path in schema["paths"])
 
 
