@@ -77,9 +77,9 @@ def opt_in(attempt: Attempt) -> OptIn | None:
     comment = re.compile(rf"^JobId={re.escape(attempt.job_id)} (?:Admin)?Comment=(?P<words>.*)$")
     lines = (
         Observation.objects.filter(
+            Q(source=Source.SCHEDULER.value, body__icontains="inquest=")
+            | Q(source=Source.KUBERNETES.value, body__startswith="Annotation inquest/recovery="),
             attempt=attempt,
-            source__in=[Source.SCHEDULER.value, Source.KUBERNETES.value],
-            body__icontains="inquest",
         )
         .order_by("id")
         .values_list("source", "body")[:MOST_LINES]

@@ -112,7 +112,7 @@ _WORDS = {
         ActionKind.NOTIFY,
     },
 }
-_OPT_IN = re.compile(r"(?:^|[\s;|])inquest=([a-z0-9_=,+-]{1,200})(?=$|[\s;|])", re.IGNORECASE)
+_OPT_IN = re.compile(r"(?:^|[\s;|])inquest=([^\s;|]+)", re.IGNORECASE)
 
 
 def opted(text: str) -> OptIn | None:

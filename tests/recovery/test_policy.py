@@ -70,6 +70,7 @@ def test_a_verdict_that_holds_nobody_at_fault_may_restart_and_never_excludes() -
         ("inquest=OFF", OptIn(off=True)),
         ("inquest=max=2", OptIn(max_restarts=2)),
         ("inquest=reboot", OptIn(actions=frozenset())),
+        ("inquest=off!", OptIn(actions=frozenset())),
         ("inquest=notify+drill", OptIn(actions=frozenset({ActionKind.NOTIFY}), drill=True)),
         # Who can append to a comment cannot widen it.
         ("inquest=notify,max=1 inquest=all,max=9", OptIn(actions=frozenset({ActionKind.NOTIFY}), max_restarts=1)),

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from recovery import moves, propose
 from recovery import plan as plans
+from recovery.case_of import opt_in
 from recovery.models import (
     Action,
     Anomaly,
@@ -20,13 +21,17 @@ from recovery.models import (
     Proposal,
     RankProgress,
 )
+from recovery.policy import RESTARTS, OptIn
 from recovery.words import ActionKind, ActionState, EntryKind, ProposalState
 from rules.attempt import InputError
 from rules.words import Domain, Maturity, Source, State
 from tests.recovery.deciding import a_cluster, a_policy, failed, from_now_on, in_mode, judged, the_proposal
 from tests.verdicts.builders import a_finding, a_ruleset, a_user
 from verdicts import conclude
+from verdicts.collectors.kubernetes_words import ANNOTATION, plain_words
+from verdicts.collectors.sink import Sink
 from verdicts.models import Collection, Observation
+from verdicts.record import add_observations
 
 pytestmark = pytest.mark.django_db
 
@@ -145,6 +150,25 @@ def test_a_job_says_for_itself_what_may_be_done() -> None:
     (proposal,) = propose.consider(judged(attempt, headline="more").pk)
     assert plans.decode(proposal.plan_json).max_restarts == 3
     assert proposal.injected
+
+
+@pytest.mark.parametrize(
+    ("annotation", "wanted"),
+    [
+        ("restart, exclude, max=3", OptIn(actions=frozenset(RESTARTS), max_restarts=3)),
+        ("off", OptIn(off=True)),
+        ("off please!", OptIn(actions=frozenset(), off=True)),
+        ("exclude " * 40, OptIn(actions=frozenset())),
+    ],
+)
+def test_a_kubernetes_job_says_it_in_an_annotation(annotation: str, wanted: OptIn) -> None:
+    attempt = failed()
+    sink = Sink("events", Source.KUBERNETES, a_ruleset())
+    sink.keep(f"Annotation {ANNOTATION}={plain_words(annotation)}", "job/train")
+    # Others can have events with any text, never with such a line.
+    sink.keep("Normal  Started  Annotation inquest/recovery=all  [pod/x]", "events")
+    add_observations(attempt.pk, sink.close()[0])
+    assert opt_in(attempt) == wanted
 
 
 def test_evidence_is_waited_for_and_then_the_plan_says_what_is_missing() -> None:

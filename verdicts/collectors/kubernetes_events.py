@@ -25,6 +25,7 @@ from verdicts.collectors.kubernetes_objects import (
     holds,
 )
 from verdicts.collectors.kubernetes_pods import PodFact, one_line, seconds
+from verdicts.collectors.kubernetes_words import own_words
 from verdicts.collectors.sink import Sink
 
 #: How long an API server keeps events unless told otherwise (--event-ttl).
@@ -78,6 +79,10 @@ def collect_events(connection: Connection, job: JobId, ask: Ask, out: Sink) -> N
     errors: list[SourceError] = []
     pods: list[tuple[Pod, PodFact]] = []
     done = 0
+    try:
+        own_words(connection, job, out)
+    except SourceError as error:
+        errors.append(_named("annotations", error))
     try:
         pods = attempt_pods(connection, job, ask)
         _states_of_pods(pods, ask).give(out, "pods")

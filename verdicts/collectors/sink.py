@@ -9,7 +9,7 @@ from rules.attempt import MAX_TEXT, CollectorReport
 from rules.collect import read_file
 from rules.incident import EvidenceFile
 from rules.keep import LineReader, redactions
-from rules.observation import Observation
+from rules.observation import MAX_BODY, Observation
 from rules.redact import PLAIN, Redactor
 from rules.ruleset import Ruleset
 from rules.words import ReportStatus, Source
@@ -86,6 +86,13 @@ class Sink:
     def observe(self, observations: Sequence[Observation]) -> None:
         """Take records that are no lines of text, already redacted."""
         self._direct.extend(observations)
+
+    def keep(self, text: str, name: str) -> None:
+        """A line that is kept whatever the rules make of it, such as what a job says of itself."""
+        body = self.redactor.redact(text)[:MAX_BODY]
+        ref = f"{self.collector}/{name}"
+        self.bytes += len(text)
+        self.observe([Observation(source=self.source, body=body, ref=ref, collector=self.collector)])
 
     def partial(self, reason: str) -> None:
         """A gap that the collector goes on after; the same reason is said once."""

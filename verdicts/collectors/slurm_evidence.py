@@ -11,7 +11,7 @@ from verdicts.collectors.server import Server
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.slurm_commands import Commands
 from verdicts.collectors.slurm_log import lines_about
-from verdicts.collectors.slurm_records import Job, NodeState, as_lines, joined, merged, node_line
+from verdicts.collectors.slurm_records import Job, NodeState, as_lines, joined, merged, node_line, says_of_itself
 from verdicts.collectors.slurm_ways import Slurm, check_ways, ways
 from verdicts.collectors.source import Probe, SourceSettings
 
@@ -107,7 +107,10 @@ class SlurmRecords(SourceSettings, tag="slurm", frozen=True, kw_only=True, forbi
         reader = out.stream("job")
         for job in own:
             for text, moment in as_lines(job):
-                reader.feed(text.encode(), _times(moment))
+                if says_of_itself(text):
+                    out.keep(text, "job")
+                else:
+                    reader.feed(text.encode(), _times(moment))
 
     def _nodes(self, ask: Ask, slurm: Slurm, out: Sink) -> None:
         """What the controller and accounting say of the nodes in the attempt's window."""

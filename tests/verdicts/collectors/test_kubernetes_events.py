@@ -195,6 +195,42 @@ def test_events_from_outside_the_window_are_left_out(k8s: Teller) -> None:
     assert observations == []
 
 
+def annotated(thing: Any, name: str, value: str, **labels: str) -> dict[str, Any]:
+    made: dict[str, Any] = thing if isinstance(thing, dict) else thing.to_dict()
+    meta = made["metadata"]
+    meta["annotations"] = {name: value}
+    meta["labels"] = (meta.get("labels") or {}) | {key.replace("__", "/"): text for key, text in labels.items()}
+    return made
+
+
+@pytest.mark.parametrize(("kind", "plural"), [("Job", "jobs"), ("JobSet", "jobsets"), ("PyTorchJob", "pytorchjobs")])
+def test_what_a_run_says_of_recovery_is_kept_as_a_line(k8s: Teller, kind: str, plural: str) -> None:
+    run = kube_objects.a_job() if kind == "Job" else kube_objects.a_run(kind)
+    k8s.cluster.put(plural, annotated(run, "inquest/recovery", " restart, Exclude,max = 3"))
+    other = kube_objects.a_job("other") if kind == "Job" else kube_objects.a_run(kind, "other")
+    k8s.cluster.put(plural, annotated(other, "inquest/recovery", "off"))
+    job_id = f"ml/{kind.lower()}/train@{uid('train', 0)[:8]}"
+    observations, _ = k8s.tell(job_id=job_id)
+    assert lines(observations) == [("", "Annotation inquest/recovery=restart,Exclude,max=3")]
+    # What was made again under the same name says nothing of this one.
+    again = f"ml/{kind.lower()}/train@00000000"
+    assert k8s.tell(job_id=again)[0] == []
+
+
+def test_a_runs_workload_can_say_it_too_and_what_is_no_word_stays_unknown(k8s: Teller) -> None:
+    run = kube_objects.a_run("PyTorchJob", labels={"kueue.x-k8s.io/queue-name": "team-a"})
+    owner = ("PyTorchJob", "train", uid("train", 0))
+    label = {"kueue.x-k8s.io__job-uid": uid("train", 0)}
+    k8s.cluster.put("pytorchjobs", annotated(run, "inquest/recovery", "x" * 300))
+    k8s.cluster.put("workloads", annotated(kube_objects.a_workload(owner), "inquest/recovery", "off; please!", **label))
+    job_id = f"ml/pytorchjob/train@{uid('train', 0)[:8]}"
+    said = ["Annotation inquest/recovery=off,please_", "Annotation inquest/recovery=too-long"]
+    assert [text for _, text in lines(k8s.tell(job_id=job_id)[0])] == said
+    k8s.cluster.forbidden.add("pytorchjobs")
+    _, report = k8s.tell(job_id=job_id)
+    assert "annotations: not allowed" in report.reason
+
+
 def test_a_window_that_is_older_than_events_live_is_a_gap(k8s: Teller) -> None:
     k8s.event(an_event("BackOff", "Back-off restarting failed container"))
     _, report = k8s.tell()

@@ -91,6 +91,17 @@ def test_the_record_of_the_job_and_the_rows_of_its_steps(slurm: FakeSlurm) -> No
     assert record.timestamp is not None and record.timestamp.startswith(at(T0 + 60).isoformat()[:19])
 
 
+def test_what_a_job_says_of_recovery_in_its_comment_is_kept_though_no_rule_knows_it(slurm: FakeSlurm) -> None:
+    slurm.accounting = [a_row("6", submit=T0, end=T0 + 60, State="FAILED", Comment="70b inquest=restart,max=3")]
+    observations, _ = collected(slurm)
+    assert "JobId=6 Comment=70b inquest=restart,max=3" in bodies(observations)
+    slurm.accounting = [
+        a_row("6", submit=T0, end=T0 + 60, State="FAILED", Comment="no inquest here", JobName="inquest=all")
+    ]
+    observations, _ = collected(slurm)
+    assert "inquest" not in bodies([one for one in observations if "Comment=" in one.body])
+
+
 def test_only_this_attempt_of_a_requeued_job(slurm: FakeSlurm) -> None:
     slurm.accounting = [
         a_row("6", submit=T0 - 900, end=T0, State="NODE_FAIL"),
