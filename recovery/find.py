@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
-from recovery.models import Action, Exclusion, LedgerEntry, Proposal
+from recovery.models import Action, Anomaly, Exclusion, LedgerEntry, Proposal
 from recovery.words import OPEN_PROPOSALS, DecisionKind, ExclusionState, ProposalState
 
 GOING_ON = (ProposalState.APPROVED, ProposalState.ACTING)
@@ -89,7 +88,7 @@ def shared(
     )
 
 
-def needs_a_person(now: datetime) -> dict[str, int]:
+def needs_a_person() -> dict[str, int]:
     """The counts that the overview and the queue's tabs show."""
     states = dict(
         Proposal.objects.filter(state__in=[state.value for state in OPEN_PROPOSALS])
@@ -100,8 +99,8 @@ def needs_a_person(now: datetime) -> dict[str, int]:
     return {
         "waiting": states.get(ProposalState.OPEN.value, 0),
         "going_on": sum(states.get(state.value, 0) for state in GOING_ON),
-        "expiring": Proposal.objects.filter(state=ProposalState.OPEN.value, expires_at__lte=now).count(),
         "exclusions": Exclusion.objects.filter(state=ExclusionState.STANDING.value).count(),
+        "anomalies": Anomaly.objects.filter(ended_at__isnull=True).count(),
         "wrong_exclusions": Exclusion.objects.filter(
             state=ExclusionState.STANDING.value, wrong_since__isnull=False
         ).count(),

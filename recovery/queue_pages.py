@@ -148,5 +148,5 @@ def of_attempt(request: Request, attempt_id: UUID) -> HttpResponse:
 @permitted(may_read)
 def waiting(request: Request) -> HttpResponse:
     """What waits for a person, as a part of the overview."""
-    context = {"counts": find.needs_a_person(timezone.now()), "killed": brakes.killed()}
+    context = {"counts": find.needs_a_person(), "killed": brakes.killed()}
     return render(request, "recovery/_waiting.html", context)
