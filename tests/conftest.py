@@ -15,6 +15,7 @@ from django.db import connections
 from psycopg.conninfo import conninfo_to_dict
 
 from attribution_site.embedded import Postgres
+from verdicts.clusters import cluster_row
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +67,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: pytest.DjangoDbBlo
 
 @pytest.fixture(autouse=True)
 def _clean_cache() -> Iterator[None]:
-    """Counters of throttles and wrong passwords start at nought in each test."""
+    """Counters of throttles and wrong passwords start at nought in each test; no row is remembered that went with it."""
     yield
     cache.clear()
+    cluster_row.cache_clear()
