@@ -1,9 +1,10 @@
 """Matching all patterns in one pass over a buffer.
 
 Hyperscan (Vectorscan) reports the end offset of every pattern in linear time, whatever the patterns
-and the text; Python then touches only the lines that matched. Large buffers go through a sieve first: an
+and the text; Python then touches only the lines that matched. Buffers of many lines go through a sieve first: an
 automaton of rare texts, one of which a pattern cannot match without, and of the few patterns that have none.
-Its speed hardly depends on the number of rules; the lines it lets through see the whole automaton.
+Its speed hardly depends on the number of rules; the lines it lets through see the whole automaton, one by one, which
+tells each pattern once however often a line of megabytes has it.
 A build without Hyperscan falls back to `re`, pattern by pattern, with the same answers
 (tests/rules/test_scan.py asserts it).
 """
@@ -11,7 +12,7 @@ A build without Hyperscan falls back to `re`, pattern by pattern, with the same 
 import importlib
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -26,9 +27,11 @@ except ImportError:  # a platform without a wheel: slower, the same answers
     hyperscan = None
 
 #: Part of the cache key of a compiled ruleset; the number behind it is raised when the serialised form changes.
-BACKEND = f"hyperscan-{hyperscan.__version__}-4" if hyperscan else "re"
-#: A buffer below this is looked at with the whole automaton at once.
+BACKEND = f"hyperscan-{hyperscan.__version__}-5" if hyperscan else "re"
+#: A single line below this is looked at with the whole automaton at once.
 SMALL = 8_192
+#: From so many reports of one scan on those of one pattern in one line are told once.
+DENSE = 20_000
 
 _FLAGS = re.compile(r"^(\(\?[a-z]+\))?\^?")
 #: How much of an overlong line is looked at before the first thing found in it.
@@ -75,20 +78,20 @@ def compile_automaton(patterns: Sequence[str]) -> bytes:
         return b""
     expressions = [prefilter(pattern) for pattern in [*patterns, SUSPICIOUS]]
     try:
-        whole = _database(list(enumerate(expressions)))
+        whole = _database(list(enumerate(expressions)), once=True)
     except hyperscan.HyperscanError as error:
         raise ValueError(_culprit([*patterns, SUSPICIOUS]) or str(error)) from error
     compiled = _Compiled(hyperscan.dumpb(whole), hyperscan.dumpb(_database(_sieve(expressions))))
     return msgspec.msgpack.encode(compiled)
 
 
-def _database(expressions: list[tuple[int, str]]) -> Any:
+def _database(expressions: list[tuple[int, str]], *, once: bool = False) -> Any:
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(
         expressions=[text.encode() for _, text in expressions],
         ids=[number for number, _ in expressions],
         elements=len(expressions),
-        flags=0,
+        flags=hyperscan.HS_FLAG_SINGLEMATCH if once else 0,
     )
     return database
 
@@ -154,11 +157,16 @@ def _line_around(buffer: bytes, offset: int) -> tuple[int, int]:
     start = buffer.rfind(b"\r", start, offset) + 1 or start
     if offset - start > MAX_BEFORE:
         start = offset - MAX_BEFORE
+    return start, _line_end(buffer, offset)
+
+
+def _line_end(buffer: bytes, offset: int) -> int:
+    """Where the line ends in which something ends at `offset`."""
     end = buffer.find(b"\n", offset)
     if end < 0:
         end = len(buffer)
     redrawn = buffer.find(b"\r", offset, end)
-    return start, end if redrawn < 0 else redrawn
+    return end if redrawn < 0 else redrawn
 
 
 class Automaton:
@@ -177,11 +185,30 @@ class Automaton:
         def on_match(number: int, start: int, end: int, _flags: int, _context: object) -> None:
             append((end, number, start))
 
+        self._scan(buffer, on_match)
+        return found
+
+    def ends(self, buffer: bytes) -> list[tuple[int, int]]:
+        """Where what ends: (offset, number). Of a pattern that a line has over and over not every end is told."""
+        found: list[tuple[int, int]] = []
+        append = found.append
+        told: dict[int, int] = {}  # how far the line goes in which a pattern was last told
+
+        def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            if len(found) >= DENSE:
+                if end <= told.get(number, -1):
+                    return
+                told[number] = _line_end(buffer, end)
+            append((end, number))
+
+        self._scan(buffer, on_match)
+        return found
+
+    def _scan(self, buffer: bytes, on_match: Callable[[int, int, int, int, object], None]) -> None:
         scratch = getattr(self._local, "scratch", None)
         if scratch is None:
             scratch = self._local.scratch = self._scratch.clone()
         self._database.scan(buffer, match_event_handler=on_match, scratch=scratch)
-        return found
 
 
 def literals(texts: Sequence[str]) -> Automaton | None:
@@ -214,11 +241,6 @@ def _loaded(serialised: bytes) -> Automaton:
     return Automaton(hyperscan.loadb(serialised, mode=hyperscan.HS_MODE_BLOCK))
 
 
-def _ends(automaton: Automaton, buffer: bytes) -> list[tuple[int, int]]:
-    """Where what ends in a buffer: (offset, number)."""
-    return [(end, number) for end, number, _ in automaton.matches(buffer)]
-
-
 class Scanner:
     """Finds which patterns occur in which lines of a buffer.
 
@@ -245,7 +267,8 @@ class Scanner:
             ends = self._by_re(buffer)
         else:
             whole, sieve = self._automata
-            ends = _ends(whole if len(buffer) < SMALL else sieve, buffer)
+            at_once = len(buffer) < SMALL and b"\n" not in buffer and b"\r" not in buffer
+            ends = (whole if at_once else sieve).ends(buffer)
         ends.sort()
         start = end = -1
         ids: list[int] = []
@@ -265,7 +288,7 @@ class Scanner:
         if self._automata is None or max(ids) <= self.suspicious:
             return ids
         whole, _ = self._automata
-        return list(dict.fromkeys(pattern for _, pattern in sorted(_ends(whole, buffer[start:end]))))
+        return list(dict.fromkeys(pattern for _, pattern in sorted(whole.ends(buffer[start:end]))))
 
     def _by_re(self, buffer: bytes) -> list[tuple[int, int]]:
         return [(m.end(), index) for index, pattern in enumerate(self._fallback) for m in pattern.finditer(buffer)]

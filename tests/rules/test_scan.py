@@ -5,9 +5,11 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rules import scan
 from rules.examples import rule_files
 from rules.rule import parse_rule
 from rules.ruleset import CATALOGUE, load_ruleset
@@ -73,6 +75,26 @@ def test_a_line_that_goes_on_without_end_is_not_told_for_each_of_its_characters(
 def test_a_million_repeats_cost_one_line() -> None:
     hits = list(FAST.hits(b"Out of memory " * 50_000))
     assert [ids for _, _, ids in hits] == [[2]]
+
+
+def test_a_pattern_over_and_over_in_one_line_is_told_a_few_times_and_every_line_has_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scan, "DENSE", 3)
+    scanner = Scanner(PATTERNS)
+    lines = [
+        b"Out of memory " * 900,
+        b"plain",
+        b"Out of memory, fatal: " * 900,
+        b"exited with 1\r" * 3,
+        b"Out of memory",
+    ]
+    buffer = b"\n".join(lines)
+    fast = [(s, e, sorted(ids)) for s, e, ids in scanner.hits(buffer)]
+    assert fast == [(s, e, sorted(ids)) for s, e, ids in Scanner(PATTERNS, backend="re").hits(buffer)]
+    assert len(fast) == 6
+    assert scanner._automata is not None
+    assert len(scanner._automata[1].ends(buffer)) < 30, "of thousands of reports"
 
 
 def test_many_threads_may_use_one_scanner() -> None:
