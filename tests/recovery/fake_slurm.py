@@ -50,6 +50,7 @@ class FakeSlurm:
 
     record: SlurmJob | None = field(default_factory=a_job)
     states: dict[str, NodeState] = field(default_factory=dict)
+    parts: dict[str, frozenset[str]] = field(default_factory=dict)
     sent: list[tuple[str, ...]] = field(default_factory=list)
     fates: dict[str, list[str]] = field(default_factory=dict)
     unseen: int = 0
@@ -62,6 +63,12 @@ class FakeSlurm:
 
     def version(self) -> str:
         return "22.05"
+
+    def partitions(self) -> dict[str, frozenset[str]]:
+        if self.unseen:
+            self.unseen -= 1
+            raise Unseen("no answer")
+        return self.parts
 
     def job(self, job_id: str) -> SlurmJob | None:
         if self.unseen:
