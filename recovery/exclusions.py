@@ -36,18 +36,19 @@ def make(proposal: Proposal, node: str, kind: ExclusionKind, *, actor: Actor | N
     """Record that a node is kept away since now, as a fresh look showed. Making it twice makes one."""
     plan = plan_of(proposal)
     attempt = Attempt.objects.only("cluster", "job_id").get(pk=proposal.attempt_id)
-    exclusion = Exclusion(
+    standing_one, made = Exclusion.objects.get_or_create(
         cluster_id=attempt.cluster_id,
         node=node,
         kind=kind.value,
-        attempt_id=proposal.attempt_id,
         proposal=proposal,
-        symptom=plan.symptom,
-        expires_at=timezone.now() + timedelta(hours=plan.exclusion_hours),
+        state=ExclusionState.STANDING.value,
+        defaults={
+            "attempt_id": proposal.attempt_id,
+            "symptom": plan.symptom,
+            "expires_at": timezone.now() + timedelta(hours=plan.exclusion_hours),
+        },
     )
-    Exclusion.objects.bulk_create([exclusion], ignore_conflicts=True)
-    standing_one = Exclusion.objects.get(proposal=proposal, node=node, kind=kind.value, state=ExclusionState.STANDING)
-    if standing_one.pk == exclusion.pk:
+    if made:
         ledger.record(
             EntryKind.EXCLUSION_MADE,
             actor=actor or Actor.system("dispatcher"),

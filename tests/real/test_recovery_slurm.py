@@ -295,6 +295,7 @@ def test_from_a_planted_kernel_log_to_a_completed_training_each_step_with_its_ow
     assert all(one.observed_at >= one.at.replace(microsecond=0) for one in times)
     kinds = set(LedgerEntry.objects.filter(attempt=first.pk).values_list("kind", flat=True))
     assert kinds >= {
+        EntryKind.EXCLUSION_MADE,
         EntryKind.PROPOSAL_MADE, EntryKind.PROPOSAL_APPROVED, EntryKind.ACTION_INTENDED, EntryKind.ACTION_SENT,
         EntryKind.ACTION_OBSERVED, EntryKind.PROPOSAL_CLOSED, EntryKind.MILESTONE,
     }  # fmt: skip
@@ -402,6 +403,8 @@ def test_slurmrestd_is_asked_and_cancels_and_a_node_is_drained_when_no_job_runs_
     by_rest, by_commands = ways.job(job), Ways(None, ways.commands).job(job)
     assert by_rest == by_commands and by_rest is not None and by_rest.batch and not by_rest.held
     assert ways.job("99999") is None
+    four = frozenset(f"gpu-0{number}" for number in range(1, 5))
+    assert ways.partitions() == Ways(None, ways.commands).partitions() == {"train": four, "urgent": four}
 
     about = {"job_id": job, "submitted": datetime.fromtimestamp(seen["submit_time"], UTC), "mark": "inquest-real-1"}
     drain = Run(way=way, aim=an_aim(ActionKind.DRAIN, **about, nodes=(node,), reason="gpu.off-the-bus"))

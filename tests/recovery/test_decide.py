@@ -277,6 +277,7 @@ def excluded(proposal: Proposal, ada: Any) -> Exclusion:
     decide.approve(proposal.pk, by=ada, seen=proposal.plan_sha256)
     made = exclusions.make(proposal, "gpu-01", ExclusionKind.JOB)
     assert exclusions.make(proposal, "gpu-01", ExclusionKind.JOB).pk == made.pk
+    assert LedgerEntry.objects.filter(kind=EntryKind.EXCLUSION_MADE.value, subject=str(made.pk)).count() == 1
     return made
 
 
