@@ -12,7 +12,7 @@ from recovery import policies, progress
 from recovery.caps import Caps
 from recovery.facts import Away, BrakeNow, Element, Facts, Restarted, Shared, Took, VetoNow, WrongExclusion
 from recovery.guards import WRONG_MEMORY, gained
-from recovery.models import Action, Brake, Decision, Exclusion, Incident, Proposal, RankProgress, Veto
+from recovery.models import Action, ActuatorState, Brake, Decision, Exclusion, Incident, Proposal, RankProgress, Veto
 from recovery.plan import Plan
 from recovery.policy import DISTURBING, RESTARTS
 from recovery.stop_file import killed
@@ -36,6 +36,8 @@ from verdicts.models import Attempt, Node, Verdict
 DAY = timedelta(days=1)
 #: So many of a cluster's latest attempts say which nodes a partition has.
 RECENT_ATTEMPTS = 1_000
+#: So long what a scheduler told of its partitions is taken for how they are; it is asked every minute.
+TOLD_LATELY = timedelta(minutes=15)
 #: So many restarts of a workload are looked at.
 RECENT_RESTARTS = 60
 UNDER_WAY = (ProposalState.APPROVED.value, ProposalState.ACTING.value)
@@ -219,16 +221,16 @@ def elements(plan: Plan, attempt: Attempt, topology: Topology, away: set[str]) -
     size = Node.objects.filter(cluster=attempt.cluster_id).count()
     name = attempt.cluster.name
     found = [Element(kind="cluster", name=name, of=size, away=frozenset(away), taken=frozenset(known))]
-    places: list[tuple[str, str, set[str]]] = [
-        ("partition", part, nodes) for part, nodes in partitions(attempt).items()
+    places: list[tuple[str, str, set[str], bool]] = [
+        ("partition", part, nodes, exact) for part, (nodes, exact) in partitions(attempt).items()
     ]
     places += [
-        (kind, element, members)
+        (kind, element, members, False)
         for kind in ("rack", "switch")
         for element, members in topology.get(kind, {}).items()
         if mine & members
     ]
-    for kind, element, members in places:
+    for kind, element, members, exact in places:
         taken = frozenset(mine & members)
         # A node that is away has run nothing lately, so it may be missing among those that recent attempts name.
         found.append(
@@ -238,20 +240,40 @@ def elements(plan: Plan, attempt: Attempt, topology: Topology, away: set[str]) -
                 of=len(members) if members else None,
                 away=frozenset(away & members),
                 taken=taken,
+                exact=exact,
             )
         )
     return found
 
 
-def partitions(attempt: Attempt) -> dict[str, set[str]]:
-    """The nodes of each partition that the job was sent to, as far as recent attempts name them."""
-    found: dict[str, set[str]] = {}
-    for part in {attempt.partition, *attempt.partition.split(",")} - {""}:
+def partitions(attempt: Attempt) -> dict[str, tuple[set[str], bool]]:
+    """The nodes of each partition that the job was sent to, and whether these are all of them.
+
+    They are where the dispatcher asked the scheduler lately; else they are those that recent attempts name.
+    """
+    found: dict[str, tuple[set[str], bool]] = {}
+    parts = {part for part in attempt.partition.split(",") if part}
+    told = _told(attempt.cluster_id, parts)
+    for part in {attempt.partition, *parts} - {""}:
+        if part in told:
+            found[part] = told[part], True
+            continue
+        if parts <= told.keys():
+            # Of several partitions each is told by itself.
+            continue
         recent = recent_attempts(attempt.cluster_id).filter(partition=part)
         ids = list(recent.values_list("pk", flat=True)[:RECENT_ATTEMPTS])
         if ids or part == attempt.partition:
-            found[part] = set(Node.objects.filter(attempts__in=ids).values_list("name", flat=True).distinct())
+            nodes = set(Node.objects.filter(attempts__in=ids).values_list("name", flat=True).distinct())
+            found[part] = nodes, False
     return found
+
+
+def _told(cluster_id: UUID, parts: set[str]) -> dict[str, set[str]]:
+    """The nodes of partitions as the scheduler told them lately; what was told long ago may have changed since."""
+    state = ActuatorState.objects.filter(cluster=cluster_id, partitions_at__gt=timezone.now() - TOLD_LATELY).first()
+    lists = state.partitions if state is not None else {}
+    return {part: nodes for part in parts if (nodes := set(lists.get(part, "").split(",")) - {""})}
 
 
 def restarts(attempt: Attempt, caps: Caps, now: datetime, *, but: str = "") -> Iterable[Restarted]:

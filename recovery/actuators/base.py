@@ -130,6 +130,10 @@ class Actuator:
         """A line about the other side, such as its version. Raises Unseen."""
         raise NotImplementedError
 
+    def partitions(self) -> dict[str, frozenset[str]]:
+        """All nodes of each partition, none where the other side has no such thing. Raises Unseen."""
+        return {}
+
 
 #: What may be done where the settings name nothing: containment of jobs. Nodes are touched only where a site says so.
 JOBS_ONLY = (

@@ -63,6 +63,9 @@ class Slurm(Actuator):
     def probe(self) -> str:
         return f"Slurm {self._ways.version()}"
 
+    def partitions(self) -> dict[str, frozenset[str]]:
+        return self._ways.partitions()
+
     # Looking
 
     def look(self, aim: Aim) -> Look:

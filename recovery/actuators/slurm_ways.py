@@ -67,6 +67,14 @@ class Ways:
         except SourceError as error:
             raise Unseen(str(error)) from error
 
+    def partitions(self) -> dict[str, frozenset[str]]:
+        """The nodes of each partition. Raises Unseen."""
+        budget = Budget.of(seconds=LOOK_SECONDS, megabytes=MEGABYTES)
+        try:
+            return ways(self.server, self.commands, "", budget).partitions()
+        except SourceError as error:
+            raise Unseen(str(error)) from error
+
     def version(self) -> str:
         """Slurm's version. Raises Unseen."""
         try:

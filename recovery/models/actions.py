@@ -130,6 +130,10 @@ class ActuatorState(models.Model):
     reachable = models.BooleanField(default=False)
     said = models.TextField(blank=True)
     can = models.JSONField(default=list, help_text="The actions that it can do.")
+    partitions = models.JSONField(
+        default=dict, help_text="The nodes of each partition, names with commas between them."
+    )
+    partitions_at = models.DateTimeField(null=True, blank=True, help_text="When the partitions were last told.")
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.cluster}"

@@ -188,6 +188,13 @@ class Commands(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             known = _switches[self] = (time.monotonic() + REMEMBERED, found)
         return known[1]
 
+    def partitions(self, budget: Budget) -> dict[str, frozenset[str]]:
+        """The nodes of each partition, hidden ones too."""
+        try:
+            return slurm_text.partitions(self.run("sinfo", "--all", "--noheader", "--format=%R|%N", budget=budget))
+        except ValueError as error:
+            raise SourceError(f"sinfo: a list of nodes that cannot be read: {error}") from error
+
     def version(self, budget: Budget) -> str:
         """Slurm's version, as the client has it."""
         return (

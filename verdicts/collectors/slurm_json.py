@@ -75,6 +75,7 @@ class _Node(msgspec.Struct):
     reason_set_by_user: Any = ""
     reason_changed_at: Any = 0
     boot_time: Any = 0
+    partitions: Any = ()
 
 
 class _Said(msgspec.Struct):
@@ -267,3 +268,13 @@ def nodes(raw: bytes) -> list[NodeState]:
             )
         )
     return found
+
+
+def partitions(raw: bytes) -> dict[str, frozenset[str]]:
+    """The nodes of each partition, as the records of nodes tell. Raises SourceError."""
+    found: dict[str, set[str]] = {}
+    for node in _decoded(raw, _Nodes).nodes:
+        named = node.partitions.split(",") if isinstance(node.partitions, str) else node.partitions or ()
+        for name in filter(None, map(words, named)):
+            found.setdefault(name, set()).add(words(node.name))
+    return {name: frozenset(nodes) for name, nodes in found.items()}

@@ -187,6 +187,12 @@ class Rest:
         found = slurm_json.nodes(self._found(self.api(budget).nodes, budget))
         return [node for node in found if not wanted or node.name in wanted]
 
+    def partitions(self, budget: Budget) -> dict[str, frozenset[str]]:
+        """The nodes of each partition: a partition's own record may name sets that only Slurm can expand."""
+        if found := slurm_json.partitions(self._found(self.api(budget).nodes, budget)):
+            return found
+        raise SourceError("its records of nodes name no partitions")
+
     def version(self, budget: Budget) -> str:
         """Slurm's version and that of the API."""
         api = self.api(budget)

@@ -159,6 +159,16 @@ def switches(raw: bytes) -> dict[str, frozenset[str]]:
     return found
 
 
+def partitions(raw: bytes) -> dict[str, frozenset[str]]:
+    """The nodes of each partition, of `sinfo` with one line "PARTITION|NODES" or more for each. Raises ValueError."""
+    found: dict[str, set[str]] = {}
+    for line in raw.decode("utf-8", "replace").split("\n"):
+        name, between, nodes = line.strip().rpartition("|")
+        if between and words(name):
+            found.setdefault(words(name), set()).update(expand_hostlist(hosts(nodes)))
+    return {name: frozenset(nodes) for name, nodes in found.items()}
+
+
 def events(raw: bytes) -> Iterator[NodeState]:
     """The rows of `sacctmgr --parsable2 show event` with the columns of EVENT."""
     for line in raw.decode("utf-8", "replace").split("\n"):

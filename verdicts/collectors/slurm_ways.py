@@ -86,6 +86,10 @@ class Slurm:
             lambda left: self.commands.nodes(names, left),
         )
 
+    def partitions(self) -> dict[str, frozenset[str]]:
+        """The nodes of each partition. Raises SourceError."""
+        return self._ask("the partitions", lambda rest, left: rest.partitions(left), self.commands.partitions)
+
     def switches(self) -> dict[str, frozenset[str]]:
         """The nodes below each leaf switch; none where that cannot be known. Only the commands say it."""
         if self._switches is None:

@@ -48,6 +48,18 @@ def test_a_recorded_accounting_with_everything_in_it() -> None:
     assert told["2", None, 1796038840].comment == '{"APS":1}'
 
 
+def test_the_nodes_of_partitions_hidden_ones_too(tmp_path: Path) -> None:
+    said = 'case "$*" in *--all*) printf "train|gpu-[01-02]\\ntrain|gpu-03\\nempty|\\na|b|gpu-04\\n" ;; esac'
+    found = a_program(tmp_path, "sinfo", said).partitions(a_budget())
+    assert {name: sorted(nodes) for name, nodes in found.items()} == {
+        "train": ["gpu-01", "gpu-02", "gpu-03"],
+        "empty": [],
+        "a b": ["gpu-04"],
+    }
+    with pytest.raises(SourceError, match="cannot be read"):
+        a_program(tmp_path, "sinfo", "echo 'train|gpu-[1-x]'").partitions(a_budget())
+
+
 def test_recorded_nodes() -> None:
     found = {node.name: node for node in slurm_text.nodes((RECORDED / "nodes-22.05.txt").read_bytes())}
     assert sorted(found) == ["gpu-01", "gpu-02", "gpu-03", "gpu-04"]

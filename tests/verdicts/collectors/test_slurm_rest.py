@@ -251,6 +251,12 @@ def test_jobs_of_accounting_in_v40_to_v43() -> None:
     ]
 
 
+def test_partitions_are_those_that_the_nodes_name() -> None:
+    nodes = [{"name": "n1", "partitions": ["train", "urgent"]}, {"name": "n2", "partitions": "train"}, {"name": "n3"}]
+    found = slurm_json.partitions(json.dumps({"nodes": nodes}).encode())
+    assert found == {"train": {"n1", "n2"}, "urgent": {"n1"}}
+
+
 def test_nodes_in_v40_to_v43() -> None:
     node = {
         "name": "n1", "state": ["IDLE", "DRAIN"], "reason": "xid 79", "reason_set_by_user": "root",
