@@ -17,6 +17,8 @@ from tests.real.running import Site, a_site, eventually
 
 ATTEMPTS = int(os.environ.get("INQUEST_KILLED_ATTEMPTS", "200"))
 NODES = 2
+#: Kills while each hundred of them comes in: counted, not timed, or a slow machine would see fewer.
+KILLS = 6
 #: A killed worker's lease, a sweep and the work itself.
 MOST_SECONDS = 300
 
@@ -45,7 +47,7 @@ def _start_workers(site: Site) -> None:
             site.start_beat(name)
 
 
-@pytest.mark.parametrize("seed", [11])
+@pytest.mark.parametrize("seed", [2])
 def test_hundreds_of_attempts_survive_random_kills_of_workers_broker_and_database(seed: int) -> None:
     chance = random.Random(seed)
     with a_loki(NODES, 200) as app, a_kernel_loki(NODES, 200) as kernel, a_site() as site:
@@ -55,8 +57,7 @@ def test_hundreds_of_attempts_survive_random_kills_of_workers_broker_and_databas
         deadline = time.monotonic() + MOST_SECONDS
         for first in range(0, ATTEMPTS, 100):
             write_attempts(folder, first, 100, NODES)
-            until = time.monotonic() + 8
-            while time.monotonic() < until:
+            for _ in range(KILLS):
                 time.sleep(chance.uniform(0.5, 2.5))
                 victim = chance.choice(
                     ["collector1", "collector2", "worker1", "worker2", "beat1", "valkey", "postgres"]
