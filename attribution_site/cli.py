@@ -22,12 +22,14 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "bench": Entry("rules.bench:bench", "Measure the engine: its speed, and its verdicts on labelled incidents."),
     "drift": Entry("verdicts.drift_cli:drift", "Say whether the rules still see in stored attempts what they saw."),
-    "explain": Entry("rules.cli:explain", "Say why a job failed, from its logs alone."),
+    "explain": Entry("recovery.record.explain_cli:explain", "Say why a job failed, from its logs or a record alone."),
+    "export": Entry("recovery.record.store_cli:export", "Write the record of an attempt: one file, signed."),
     "ingest": Entry("verdicts.cli:ingest", "Store an incident folder and ask for its verdict."),
     "ledger": Entry("recovery.ledger_cli:ledger", "Verify the decision ledger, or export it."),
     "recovery": Entry("recovery.recovery_cli:recovery", "Stop what acts on schedulers, let it go on, look at it."),
     "sources": Entry("verdicts.sources_cli:sources", "Check the systems that evidence is read from."),
     "rules": Entry("rules.cli:rules", "List, lint and test the rules."),
+    "verify": Entry("recovery.record.cli:verify", "Verify a record of an attempt, anywhere."),
 }
 
 

@@ -266,6 +266,11 @@ INQUEST_LEDGER_CHECKPOINT_FILE = env.str("INQUEST_LEDGER_CHECKPOINT_FILE", defau
 # The name of one of INQUEST_WEBHOOKS that each checkpoint is sent to as well.
 INQUEST_LEDGER_CHECKPOINT_WEBHOOK = env.str("INQUEST_LEDGER_CHECKPOINT_WEBHOOK", default="")
 
+# For how long a record that was exported may be kept, and who may have signed one that is imported here, besides this
+# site itself: a file with a public key in PEM, or a line of 64 hex digits for each. See docs/records.md.
+INQUEST_RECORD_DAYS = env.int("INQUEST_RECORD_DAYS", default=365)
+INQUEST_RECORD_KEYS_FILE = env.str("INQUEST_RECORD_KEYS_FILE", default="")
+
 # --- The engine ---------------------------------------------------------------------------------
 
 INQUEST_RULES_DIR = env.str("INQUEST_RULES_DIR", default="")

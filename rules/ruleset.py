@@ -173,9 +173,12 @@ def ruleset_from(files: Sequence[RulesetFile], layers: Sequence[str]) -> Ruleset
     """A ruleset from the texts that were kept of it, in their order: it has the same digest. Raises RuleError."""
     entries = [(file.layer, file.name, Path(file.name)) for file in files]
     raws = [file.text.encode() for file in files]
-    # A file at the top of a site's directory has an id by that directory's name, which is not part of the text.
-    built = _build(entries, raws, list(layers), placed=False)
-    return _from_cached(built, _digest(entries, raws), tuple(files))
+    digest = _digest(entries, raws)
+    built = _read_cache(digest)
+    if built is None or built.layers != list(layers):
+        # A file at the top of a site's directory has an id by that directory's name, which is not part of the text.
+        built = _build(entries, raws, list(layers), placed=False)
+    return _from_cached(built, digest, tuple(files))
 
 
 def _files(root: Path) -> list[Path]:

@@ -149,25 +149,29 @@ def in_words(size: int) -> str:
 
 
 def _zip(file: BinaryIO, room: _Room) -> None:
-    _check_list(file, room.limits)
+    check_list(file, room.limits)
     with zipfile.ZipFile(file) as archive:
         for entry in archive.infolist():
             room.entry()
-            kind = stat.S_IFMT(entry.external_attr >> 16)
             if entry.is_dir():
                 continue
-            if kind not in (0, stat.S_IFREG):
-                raise Refused(f"{said(entry.filename)} is a link or a device: pack the file itself")
-            if entry.flag_bits & 1:
-                raise Refused(f"{said(entry.filename)} is encrypted")
-            # The other methods may ask for gigabytes of memory by a number in the archive.
-            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise Refused(f"{said(entry.filename)} is compressed in a way that is not taken: use deflate")
+            check_entry(entry)
             with archive.open(entry) as data:
                 room.write(entry.filename, entry.file_size, iter(lambda: data.read(BLOCK), b""))
 
 
-def _check_list(file: BinaryIO, limits: Limits) -> None:
+def check_entry(entry: zipfile.ZipInfo) -> None:
+    """Refuse what is in a zip and is no plain file, or cannot be read within bounds."""
+    if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
+        raise Refused(f"{said(entry.filename)} is a link or a device: pack the file itself")
+    if entry.flag_bits & 1:
+        raise Refused(f"{said(entry.filename)} is encrypted")
+    # The other methods may ask for gigabytes of memory by a number in the archive.
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Refused(f"{said(entry.filename)} is compressed in a way that is not taken: use deflate")
+
+
+def check_list(file: BinaryIO, limits: Limits) -> None:
     """Refuse a zip whose list of files is too long, before `zipfile` reads that list into memory."""
     file.seek(0, os.SEEK_END)
     size = file.tell()
