@@ -22,7 +22,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYP
 from prometheus_client.registry import Collector
 
 from attribution_site.health import ruleset_digest
-from recovery import ledger_find
+from recovery import find, ledger_find
 from verdicts import measure, source_find
 
 log = structlog.get_logger("inquest.metrics")
@@ -64,6 +64,7 @@ class Numbers(Collector):
         yield from _sources()
         yield from _rules()
         yield from _ledger()
+        yield from _recovery()
 
 
 def _sources() -> Iterator[Metric]:
@@ -124,6 +125,23 @@ def _rules() -> Iterator[Metric]:
         info = GaugeMetricFamily("inquest_ruleset", "1, with the ruleset that this process uses.", labels=["digest"])
         info.add_metric([digest], 1)
         yield info
+
+
+def _recovery() -> Iterator[Metric]:
+    counts = find.needs_a_person()
+    for name, said, count in (
+        ("inquest_proposals_waiting", "Proposals that wait for a decision.", counts["waiting"]),
+        ("inquest_actions_going_on", "Actions that are being carried out.", counts["going_on"]),
+        (
+            "inquest_actions_overdue",
+            "Actions that should have ended: a person is needed.",
+            counts["overdue"],
+        ),
+        ("inquest_exclusions_standing", "Nodes that are kept away.", counts["exclusions"]),
+        ("inquest_exclusions_wrong", "Of these, those found to be wrong.", counts["wrong_exclusions"]),
+        ("inquest_anomalies_open", "Crashes, hangs and stragglers that go on.", counts["anomalies"]),
+    ):
+        yield GaugeMetricFamily(name, said, value=count)
 
 
 def _ledger() -> Iterator[Metric]:

@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
 
 from recovery.models import Action, Anomaly, Exclusion, LedgerEntry, Proposal
-from recovery.words import OPEN_PROPOSALS, DecisionKind, ExclusionState, ProposalState
+from recovery.words import ENDED_ACTIONS, OPEN_PROPOSALS, DecisionKind, ExclusionState, ProposalState
 
+#: An action that is still open so long after its deadline needs a person.
+ESCALATED_AFTER = timedelta(minutes=10)
 GOING_ON = (ProposalState.APPROVED, ProposalState.ACTING)
 _APPROVALS = Q(decisions__kind=DecisionKind.APPROVE.value)
 
@@ -49,6 +53,13 @@ def standing_exclusions() -> QuerySet[Exclusion]:
 def actions() -> QuerySet[Action]:
     """What was done, with its milestones."""
     return Action.objects.select_related("cluster", "proposal__attempt").prefetch_related("milestones")
+
+
+def overdue() -> QuerySet[Action]:
+    """Actions that should have ended long ago and have not, the longest overdue first: a person is needed."""
+    ended = [state.value for state in ENDED_ACTIONS]
+    late = timezone.now() - ESCALATED_AFTER
+    return actions().exclude(outcome__in=ended).filter(deadline__lt=late).order_by("deadline", "pk")
 
 
 def ledger_of(proposal: Proposal) -> QuerySet[LedgerEntry]:
@@ -100,6 +111,7 @@ def needs_a_person() -> dict[str, int]:
         "waiting": states.get(ProposalState.OPEN.value, 0),
         "going_on": sum(states.get(state.value, 0) for state in GOING_ON),
         "exclusions": Exclusion.objects.filter(state=ExclusionState.STANDING.value).count(),
+        "overdue": overdue().count(),
         "anomalies": Anomaly.objects.filter(ended_at__isnull=True).count(),
         "wrong_exclusions": Exclusion.objects.filter(
             state=ExclusionState.STANDING.value, wrong_since__isnull=False

@@ -21,6 +21,7 @@ from verdicts.paging import page_of
 from verdicts.permissions import may_read
 
 MOST_SHARED = 200
+MOST_OVERDUE = 10
 
 
 @require_safe
@@ -39,6 +40,7 @@ def queue(request: Request) -> HttpResponse:
         "rows": rows,
         "shared": find.shared(waiting, queue_find.elements_of(waiting)),
         "killed": brakes.killed(),
+        "overdue": list(find.overdue()[:MOST_OVERDUE]),
         "brakes": list(guard_forms.brakes_pulled()),
         "nothing_stored": not rows and not Proposal.objects.exists(),
     }

@@ -17,7 +17,7 @@ django.setup()
 from django.conf import settings  # noqa: E402
 from django.db import DatabaseError, transaction  # noqa: E402
 
-from recovery import ledger, sites, stop_file, watchdog  # noqa: E402
+from recovery import find, ledger, sites, stop_file  # noqa: E402
 from recovery.actuators.base import Unseen  # noqa: E402
 from recovery.ledger import Actor  # noqa: E402
 from recovery.models import Action, ActuatorState, Brake, Proposal  # noqa: E402
@@ -84,7 +84,7 @@ def status() -> None:
         under_way = Action.objects.exclude(outcome__in=ended).count()
         click.echo(f"proposals     {waiting} wait for a person")
         click.echo(f"actions       {under_way} under way")
-        overdue = watchdog.overdue()
+        overdue = list(find.overdue())
     except DatabaseError as error:
         _fail(f"the database does not answer: {error}")
     for action in overdue:

@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from recovery import act, ledger, moves, sites
+from recovery import act, find, ledger, moves, sites
 from recovery.actuators.base import ActError, BadAim
 from recovery.actuators.stepper import Answer
 from recovery.ledger import Actor
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 WATCHDOG = Actor.system("watchdog")
 #: For so long after its end an action that was given up is looked at for calls that took effect late.
 WATCHED = timedelta(hours=1)
-#: An action that is still open so long after its deadline needs a person.
-ESCALATED_AFTER = timedelta(minutes=10)
 AT_ONCE = 50
 ENDED = [state.value for state in ENDED_ACTIONS]
 
@@ -138,15 +136,9 @@ def _release_late(row: Action) -> bool:
     return True
 
 
-def overdue() -> list[Action]:
-    """Actions that should have ended long ago and have not: what came of them cannot be seen."""
-    late = timezone.now() - ESCALATED_AFTER
-    return list(Action.objects.exclude(outcome__in=ENDED).filter(deadline__lt=late).order_by("deadline")[:AT_ONCE])
-
-
 def tell_overdue() -> int:
     """Say in the log which actions need a person; says how many."""
-    rows = overdue()
+    rows = list(find.overdue()[:AT_ONCE])
     for row in rows:
         log.error("action %s should have ended at %s: a person is needed: %s", row.mark, row.deadline, row.why)
     return len(rows)

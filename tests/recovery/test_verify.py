@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 from django.utils import timezone
 
-from recovery import chores, progress, verify, watchdog
+from recovery import chores, find, progress, verify, watchdog
 from recovery.models import Action, ActuatorState, LedgerEntry, Milestone, ProgressSample
 from recovery.progress import Sign
 from recovery.timings import PARTS, Moments, parts, spread, spreads, to_goodput
@@ -186,7 +186,7 @@ def test_what_cannot_be_seen_long_after_its_deadline_is_told(monkeypatch: Any, c
     with acting_on(fake, monkeypatch):
         dispatch(2)
         watchdog.sweep()
-    assert [row.pk for row in watchdog.overdue()] == [action.pk]
+    assert [row.pk for row in find.overdue()] == [action.pk]
     assert f"{action.mark} should have ended" in caplog.text
 
 
