@@ -39,6 +39,7 @@ ENTRIES: dict[str, str] = {
     EntryKind.BRAKE_OPENED: "Brake pulled",
     EntryKind.BRAKE_RELEASED: "Brake released",
     EntryKind.EXPORTED: "Export made",
+    EntryKind.IMPORTED: "Record imported",
     EntryKind.EVIDENCE_READ: "Evidence read",
     EntryKind.RETENTION: "Retention applied",
     EntryKind.HOLD_SET: "Hold set",

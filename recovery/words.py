@@ -204,6 +204,7 @@ class EntryKind(StrEnum):
     BRAKE_OPENED = "brake.opened"
     BRAKE_RELEASED = "brake.released"
     EXPORTED = "export.made"
+    IMPORTED = "record.imported"
     EVIDENCE_READ = "evidence.read"
     RETENTION = "retention.applied"
     HOLD_SET = "hold.set"

@@ -2,6 +2,7 @@
 
 from verdicts.models.attempts import Attempt, Batch, Cluster, CollectorReport, Node, Observation, Workload
 from verdicts.models.collection import Collection, CollectionTask, Discovery, SourceState
+from verdicts.models.imported import ImportedRecord
 from verdicts.models.judgements import Finding, Review, RulesetText, RulesetVersion, UnrecognisedLine, Verdict
 from verdicts.models.listing import ListRow
 from verdicts.models.talk import Comment, Mention
@@ -22,6 +23,7 @@ __all__ = [
     "Discovery",
     "DriftCheck",
     "Finding",
+    "ImportedRecord",
     "ListRow",
     "Mention",
     "Node",
