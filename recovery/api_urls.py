@@ -7,4 +7,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("recovery.queue_api_urls")),
     path("", include("recovery.policy_api_urls")),
     path("", include("recovery.progress_api_urls")),
+    path("", include("recovery.record_api_urls")),
 ]

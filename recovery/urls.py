@@ -9,4 +9,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("recovery.queue_urls")),
     path("", include("recovery.policy_urls")),
     path("", include("recovery.progress_urls")),
+    path("", include("recovery.record_urls")),
 ]
