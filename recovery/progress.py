@@ -104,9 +104,10 @@ def attempt_of(
 
     Raises NoSuchAttempt, InputError.
     """
-    found = Attempt.objects.filter(cluster__name=cluster, job_id=job_id)
+    # With its control characters spelled out, as whatever is stored: PostgreSQL refuses to look for others.
+    found = Attempt.objects.filter(cluster__name=storable_text(cluster), job_id=storable_text(job_id))
     if scheduler:
-        found = found.filter(scheduler=scheduler)
+        found = found.filter(scheduler=storable_text(scheduler))
     if submit_time is not None:
         if (at := moment(submit_time)) is None:
             raise InputError("submit_time: not a time; give RFC 3339, such as 2026-05-18T16:04:46Z")

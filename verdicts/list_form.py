@@ -47,8 +47,8 @@ class ListForm:
         except ValueError:
             return None
         at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-        # What is reckoned from it must stay within the calendar, in every zone.
-        return at if MIN_YEAR <= at.year <= MAX_YEAR else None
+        # What is reckoned from it must stay within the calendar, in every zone; PostgreSQL knows no offset of a day.
+        return at.astimezone(UTC) if MIN_YEAR <= at.year <= MAX_YEAR else None
 
     @property
     def order(self) -> str:

@@ -1,0 +1,46 @@
+"""What nobody in earnest sends: it is the caller's mistake, never an error of ours."""
+
+import pytest
+from rest_framework.test import APIClient
+
+from tests.verdicts.builders import a_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def api() -> APIClient:
+    client = APIClient(raise_request_exception=False)
+    client.force_authenticate(a_user("lea", "lead"))
+    return client
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["[" * 50_000 + "]" * 50_000, '{"decision": "\\ud800", "seen": "\\ud800"}', '{"decision": NaN}', "\x00", "{"],
+    ids=["nested", "half a surrogate pair", "no number", "NUL", "cut off"],
+)
+def test_a_body_that_is_no_json_is_refused(api: APIClient, body: str) -> None:
+    address = "/api/v1/recovery/proposals/00000000-0000-0000-0000-000000000000/decision"
+    answer = api.post(address, body, content_type="application/json")
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "parse_error")
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("recovery/proposals", "after"),
+        ("recovery/anomalies", "before"),
+        ("recovery/goodput", "until"),
+        ("ledger", "after"),
+    ],
+)
+@pytest.mark.parametrize("at", ["1970-01-01T00:00:00-23:59", "9000-12-31T23:59:59+23:59"])
+def test_a_time_of_any_offset_is_a_time(api: APIClient, address: str, name: str, at: str) -> None:
+    assert api.get(f"/api/v1/{address}", {name: at}).status_code == 200
+
+
+@pytest.mark.parametrize("field", ["cluster", "job_id", "scheduler"])
+def test_progress_of_a_job_whose_name_has_a_nul_is_of_no_job(api: APIClient, field: str) -> None:
+    data = {"cluster": "alpha", "job_id": "77", "signs": [{"step": 1}], field: "a\x00b"}
+    assert api.post("/api/v1/recovery/progress", data, format="json").status_code == 404
