@@ -20,6 +20,7 @@ from verdicts.guard import Request, part_wanted, permitted
 from verdicts.models import Cluster
 from verdicts.paging import page_of
 from verdicts.permissions import may_read
+from verdicts.storable import storable_text
 
 MOST_BEFORE = 20
 VETO_WORDS = {VetoKind.NODE: "a node", VetoKind.JOB: "a job", VetoKind.GROUP: "a switch, rack or other shared element"}
@@ -69,7 +70,8 @@ def _back(request: Request) -> str:
     """The page that the form was on, if it is one of ours."""
     came_from = request.headers.get("Referer", "")
     ours = url_has_allowed_host_and_scheme(came_from, {request.get_host()}, require_https=request.is_secure())
-    return came_from if ours else "recovery:exclusions"
+    # Where a decision was refused, the page has an address that takes nothing but decisions.
+    return came_from.removesuffix("decision/") if ours else "recovery:exclusions"
 
 
 @require_safe
@@ -219,7 +221,7 @@ def until(hours: int | None) -> datetime | None:
 
 def cluster_of(name: str) -> Cluster:
     """A cluster by its name. Raises ValueError."""
-    found = Cluster.objects.filter(name=name).first()
+    found = Cluster.objects.filter(name=storable_text(name)).first()
     if found is None:
         raise ValueError(f"cluster: there is none of the name {name!r}")
     return found

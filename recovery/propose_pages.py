@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 
 from recovery import permissions, propose, wording
 from recovery.guard_pages import may, sentence
-from recovery.words import ActionKind
+from recovery.words import RELIEF, ActionKind
 from verdicts.guard import Request, permitted
 from verdicts.models import Attempt
 from verdicts.record import NotPermitted
@@ -40,7 +40,8 @@ def propose_by_hand(request: Request, attempt_id: UUID) -> HttpResponse:
         "section": "recovery",
         "attempt": attempt,
         "verdict": attempt.verdicts.current().only("pk", "headline").first(),
-        "actions": [(kind.value, wording.ACTIONS[kind]) for kind in ActionKind],
+        # What gives back is done where it was taken.
+        "actions": [(kind.value, wording.ACTIONS[kind]) for kind in ActionKind if kind not in RELIEF],
         "typed": request.POST,
         "problem": problem,
     }

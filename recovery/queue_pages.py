@@ -69,7 +69,7 @@ def _shown(request: Request, row: Proposal, typed: dict[str, str], problem: str 
         "hinders": queue_find.hinders(row, request.user),
         "decisions": list(row.decisions.select_related("by")),
         "wanting": decide.wanting(row) if row.state == ProposalState.OPEN.value else "",
-        "may_withdraw": row.state == ProposalState.OPEN.value
+        "may_withdraw": row.state in decide.UNDECIDED_STATES
         and (request.user.has_perm(permissions.DECIDE) or row.made_by_id == request.user.pk),
         "action": find.actions().filter(proposal=row).first(),
         "exclusions": list(find.exclusions().filter(proposal=row)),

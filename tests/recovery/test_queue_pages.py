@@ -217,3 +217,47 @@ def test_a_hostile_node_and_reason_are_shown_escaped() -> None:
         page = client.get(address).content.decode()
         assert "<script>alert" not in page
         assert "<img src=x" not in page
+
+
+def test_what_was_approved_and_has_not_begun_is_taken_back_on_its_page(proposal: Proposal) -> None:
+    client, address = signed_in(person("bob", "operator")), reverse("recovery:proposal", args=[proposal.pk])
+    Proposal.objects.filter(pk=proposal.pk).update(state=ProposalState.APPROVED.value)
+    assert 'value="withdraw"' not in signed_in(person("eve", "viewer")).get(address).content.decode()
+    page = client.get(address).content.decode()
+    assert 'value="withdraw"' in page
+    assert 'value="approve"' not in page
+    assert decide(client, proposal, "withdraw", text="the node is needed").status_code == 302
+    proposal.refresh_from_db()
+    assert proposal.state == ProposalState.WITHDRAWN
+
+
+def test_lifting_from_the_page_of_a_refused_decision_leads_to_the_proposal(proposal: Proposal) -> None:
+    made = Exclusion.objects.create(
+        cluster=proposal.attempt.cluster,
+        node="gpu-03",
+        kind=ExclusionKind.JOB.value,
+        attempt=proposal.attempt,
+        proposal=proposal,
+        expires_at=proposal.expires_at,
+    )
+    client, own = signed_in(person("bob", "operator")), reverse("recovery:proposal", args=[proposal.pk])
+    lift = reverse("recovery:lift", args=[made.pk])
+    shown = f"http://testserver{own}"
+    answer = client.post(lift, {"reason": ""}, headers={"referer": f"{shown}decision/"})
+    assert answer["Location"] == shown
+    answer = client.post(lift, {"reason": ""}, headers={"referer": "https://elsewhere.example/"})
+    assert answer["Location"] == reverse("recovery:exclusions")
+
+
+def test_a_name_with_a_nul_is_no_clusters() -> None:
+    client = signed_in(person("lea", "lead"))
+    answer = client.post(reverse("recovery:brake-pull"), {"cluster": "a\x00b", "reason": "x"})
+    assert answer.status_code == 400
+    assert "there is none of the name" in answer.content.decode()
+
+
+def test_giving_back_is_not_offered_as_an_action_to_propose() -> None:
+    attempt = a_failed_attempt("817")
+    page = signed_in(person("ada", "operator")).get(reverse("recovery:propose", args=[attempt.pk])).content.decode()
+    assert 'value="drain"' in page
+    assert 'value="undrain"' not in page
