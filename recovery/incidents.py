@@ -185,6 +185,7 @@ def _blamed(cluster_id: UUID, now: datetime) -> tuple[list[Blamed], list[Found]]
         Verdict.objects.current()
         .filter(
             attempt__cluster=cluster_id,
+            attempt__imported=None,
             created_at__gt=now - WINDOW,
             happened_at__gt=now - HAPPENED,
             domain__in=[domain.value for domain in SHARED_DOMAINS],

@@ -85,7 +85,9 @@ def _without(rows: QuerySet[Any], kind: EntryKind, model: str, time: str) -> Que
 
 
 def _verdicts() -> QuerySet[Verdict]:
-    rows = Verdict.objects.select_related("ruleset").defer("body", "body_json", "coverage")
+    # What another site concluded stands in that site's ledger.
+    own = Verdict.objects.filter(attempt__imported=None)
+    rows = own.select_related("ruleset").defer("body", "body_json", "coverage")
     return _without(rows, EntryKind.VERDICT_ISSUED, "verdict", "created_at")
 
 
@@ -170,7 +172,9 @@ def _given(reviews: Sequence[Review]) -> list[Fact]:
 
 
 def _rulesets() -> QuerySet[RulesetVersion]:
-    return _without(RulesetVersion.objects.all(), EntryKind.RULESET_CHANGED, "rulesetversion", "first_used_at")
+    own = Verdict.objects.filter(ruleset=OuterRef("pk"), attempt__imported=None)
+    rows = RulesetVersion.objects.filter(Exists(own))
+    return _without(rows, EntryKind.RULESET_CHANGED, "rulesetversion", "first_used_at")
 
 
 def _used(rulesets: Sequence[RulesetVersion]) -> list[Fact]:

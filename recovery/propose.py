@@ -36,7 +36,7 @@ from recovery.words import (
     ProposalState,
 )
 from rules.attempt import InputError
-from verdicts.models import Attempt, Verdict
+from verdicts.models import Attempt, ImportedRecord, Verdict
 from verdicts.record import NotPermitted
 from verdicts.storable import storable_text
 
@@ -68,7 +68,7 @@ def work() -> int:
     waits = Q(created_at__gt=now - EVIDENCE_WAIT) & Exists(collecting(now).filter(attempt=OuterRef("attempt")))
     fresh = list(
         Verdict.objects.current()
-        .filter(~Exists(Consideration.objects.filter(verdict=OuterRef("pk"))), ~waits)
+        .filter(~Exists(Consideration.objects.filter(verdict=OuterRef("pk"))), ~waits, attempt__imported=None)
         .filter(created_at__gte=mark.read_until - LOOK_BACK)
         .order_by("created_at")
         .values_list("pk", "attempt__cluster", "created_at")[:AT_ONCE]
@@ -91,8 +91,14 @@ def work() -> int:
 
 
 def consider(verdict_id: UUID) -> list[Proposal]:
-    """Make of a verdict what policies say, once; later calls answer what was made. Raises Verdict.DoesNotExist."""
-    cluster = Verdict.objects.values_list("attempt__cluster", flat=True).get(pk=verdict_id)
+    """Make of a verdict what policies say, once; later calls answer what was made. Raises Verdict.DoesNotExist.
+
+    Nothing is made of one that was imported: its nodes are another site's.
+    """
+    rows = Verdict.objects.values_list("attempt__cluster", "attempt__imported")
+    cluster, imported = rows.get(pk=verdict_id)
+    if imported is not None:
+        return []
     incidents.look(cluster)
     return _consider(verdict_id) or []
 
@@ -217,6 +223,8 @@ def propose_by_hand(
         raise InputError(f"reason: say why, in 1 to {MAX_TEXT} characters")
     if action in RELIEF:
         raise InputError("action: a node is given back by lifting its exclusion")
+    if ImportedRecord.objects.filter(attempt=attempt).exists():
+        raise InputError("attempt: it was imported from another site: nothing can be done about it here")
     if why := plans.wrong_nodes(action, nodes):
         raise InputError(f"nodes: {why}")
     pk = attempt if isinstance(attempt, UUID) else attempt.pk

@@ -6,4 +6,5 @@ from recovery.record import api
 
 urlpatterns = [
     path("attempts/<uuid:pk>/record", api.AttemptRecord.as_view(), name="api-attempt-record"),
+    path("records", api.Records.as_view(), name="api-records"),
 ]

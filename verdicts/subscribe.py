@@ -125,7 +125,7 @@ def _look_for(subscription: Subscription) -> int:
         return 0
     now = timezone.now()
     query = QueryDict(subscription.query)
-    filters = asked(query, ListRow.objects.filter(verdict__isnull=False, is_current=True))
+    filters = asked(query, ListRow.objects.filter(verdict__isnull=False, is_current=True, attempt__imported=None))
     if problems(filters):
         _end(subscription, "its filter is no longer understood")
         return 0

@@ -45,7 +45,8 @@ def _detail(
     review_form: ReviewForm | None = None,
     comment_form: CommentForm | None = None,
 ) -> HttpResponse:
-    rows = Verdict.objects.select_related("attempt__cluster", "attempt__workload", "ruleset").defer("body_json")
+    joined = ("attempt__cluster", "attempt__workload", "attempt__imported", "ruleset")
+    rows = Verdict.objects.select_related(*joined).defer("body_json")
     verdict = get_object_or_404(rows, pk=verdict_id)
     attempt, body = verdict.attempt, verdict.body
     node, rank = request.GET.get("line_node", ""), _whole(request.GET.get("line_rank"))

@@ -2,6 +2,7 @@
 
 import getpass
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -44,6 +45,7 @@ def make(attempt_id: UUID, actor: Actor, *, via: str) -> BinaryIO:
 
     Raises Attempt.DoesNotExist and NotMade.
     """
+    _signer()
     with transaction.atomic():
         attempt = Attempt.objects.only("id").get(pk=attempt_id)
         ledger.record(
@@ -53,6 +55,9 @@ def make(attempt_id: UUID, actor: Actor, *, via: str) -> BinaryIO:
     out = tempfile.SpooledTemporaryFile(_SPOOL)  # noqa: SIM115 - handed over
     try:
         write(attempt_id, out)  # type: ignore[arg-type]
+    except zipfile.LargeZipFile as error:
+        out.close()
+        raise NotMade("the record would be larger than two gigabytes") from error
     except BaseException:
         out.close()
         raise
@@ -72,19 +77,9 @@ def name_of(attempt_id: UUID) -> str:
 def write(attempt_id: UUID, out: BinaryIO, *, at: datetime | None = None) -> None:
     """Write the record of an attempt. Raises Attempt.DoesNotExist and NotMade."""
     at = at or timezone.now()
-    try:
-        key = ledger_keys.key_from(Path(settings.INQUEST_LEDGER_KEY_FILE))
-    except ledger_keys.KeyFileError as error:
-        raise NotMade(f"the record cannot be signed: {error}") from error
-
-    def sign(said: bytes) -> tuple[str, str]:
-        return ledger_keys.public_hex(key), ledger_keys.sign(key, said)
-
+    sign = _signer()
     with _one_state():
         attempt = Attempt.objects.select_related("cluster", "workload").get(pk=attempt_id)
-        writer = bag.BagWriter(out, str(attempt.pk))
-        told = _Told(attempt, writer)
-        told.payload()
         info = (
             ("Bagging-Date", f"{at:%Y-%m-%d}"),
             ("Bag-Software-Agent", "Inquest"),
@@ -92,7 +87,19 @@ def write(attempt_id: UUID, out: BinaryIO, *, at: datetime | None = None) -> Non
             ("Inquest-Schema", bag.SCHEMA),
             ("Inquest-Expires", f"{at + timedelta(days=settings.INQUEST_RECORD_DAYS):%Y-%m-%d}"),
         )
-        writer.close(info, page.page(told.shown, dict(info)), sign)
+        with bag.BagWriter(out, str(attempt.pk)) as writer:
+            told = _Told(attempt, writer)
+            told.payload()
+            writer.close(info, page.page(told.shown, dict(info)), sign)
+
+
+def _signer() -> bag.Sign:
+    """Signs with the ledger's key. Raises NotMade where there is none that can be used."""
+    try:
+        key = ledger_keys.key_from(Path(settings.INQUEST_LEDGER_KEY_FILE))
+    except ledger_keys.KeyFileError as error:
+        raise NotMade(f"the record cannot be signed: {error}") from error
+    return lambda said: (ledger_keys.public_hex(key), ledger_keys.sign(key, said))
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def _history(attempt: Attempt) -> list[dict[str, Any]]:
     newest = list(attempt.verdicts.order_by("-number").defer("body_json")[: MOST_VERSIONS + 1])
     return [
         {"verdict": version.verdict, "change": version.change, "made": _utc(version.verdict.created_at)}
-        for version in compare.versions(newest)[:MOST_VERSIONS]
+        for version in (compare.versions(newest)[:MOST_VERSIONS] if newest else ())
     ]
 
 

@@ -64,11 +64,14 @@ class About(msgspec.Struct, frozen=True):
 
 @dataclass
 class Report:
-    """What was found. `covered` says that a checkpoint covers the whole ledger extract."""
+    """What was found. `payload` is the hash of the manifest: one state of an attempt has one.
+
+    `covered` says that a checkpoint covers the whole ledger extract.
+    """
 
     attempt: str
     public_key: str
-    digest: str
+    payload: str
     info: dict[str, str]
     files: int = 0
     bytes: int = 0
@@ -152,7 +155,7 @@ class _Reading:
         self.report = Report(
             attempt=self._base.removeprefix(BASE),
             public_key=signature.public_key,
-            digest=sha256(tagged).hexdigest(),
+            payload=sha256(self._tag(bag.MANIFEST)).hexdigest(),
             info=info,
             sealed=sealed,
         )

@@ -1,4 +1,4 @@
-"""The commands about records that need the database: `inquest export`."""
+"""The commands about records that need the database: `inquest export` and `inquest import`."""
 
 import os
 import shutil
@@ -16,7 +16,12 @@ django.setup()
 
 from django.db import DatabaseError  # noqa: E402
 
+from recovery import ledger_keys  # noqa: E402
 from recovery.record import export as exporting  # noqa: E402
+from recovery.record import load  # noqa: E402
+from recovery.record.cli import keys_of, refuse  # noqa: E402
+from recovery.record.container import BadRecord  # noqa: E402
+from rules.attempt import InputError  # noqa: E402
 from verdicts.models import Attempt  # noqa: E402
 
 
@@ -49,6 +54,37 @@ def export(attempt: UUID, output: Path | None) -> None:
     except (DatabaseError, OSError) as error:
         _fail(3, str(error).rstrip())
     click.echo(f"written to {path}")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--public-key",
+    "key_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Who may have signed it, besides this site and those of INQUEST_RECORD_KEYS_FILE.",
+)
+def import_record(file: Path, key_file: Path | None) -> None:
+    """Load a record of another site: its attempt with its verdicts, marked as imported. Twice is once.
+
+    The exit status is 1 when the record is refused, 2 when this site cannot take it, 3 when the database or a file
+    cannot be used.
+    """
+    given = keys_of(key_file)
+    try:
+        keys = given | load.known_keys()
+        with file.open("rb") as opened:
+            loaded = load.load(opened, keys, actor=exporting.by_command())
+    except BadRecord as error:
+        refuse(error)
+    except InputError as error:
+        _fail(2, str(error))
+    except (DatabaseError, OSError, ledger_keys.KeyFileError) as error:
+        _fail(3, str(error).rstrip())
+    if loaded.new:
+        click.echo(f"imported as attempt {loaded.attempt}: {loaded.verdicts} verdicts, {loaded.observations} lines")
+    else:
+        click.echo(f"it is here already, as attempt {loaded.attempt}: nothing was changed")
 
 
 def _fail(status: int, said: str) -> NoReturn:

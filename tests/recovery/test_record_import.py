@@ -1,0 +1,126 @@
+"""A record is loaded elsewhere: marked, once, verified, with the other site's words beside it and counting for nothing."""
+
+import io
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from pytest_django import DjangoDbBlocker, Settings
+
+from attribution_site.cli import main
+from recovery import intake, propose
+from recovery.ledger import Actor
+from recovery.models import Intake, LedgerEntry, Proposal
+from recovery.record import load
+from recovery.record.container import BadRecord
+from recovery.words import ActionKind, EntryKind
+from rules.attempt import Attempt as GivenAttempt
+from rules.attempt import InputError
+from tests.recovery.deciding import a_policy, from_now_on
+from tests.recovery.recording import Made, changed, made
+from tests.verdicts.builders import a_user
+from verdicts import conclude, limits
+from verdicts.choices import Mode
+from verdicts.models import Attempt, ImportedRecord, Review, RulesetText, Verdict
+from verdicts.record import record_attempt
+
+pytestmark = pytest.mark.django_db
+ACTOR = Actor.system("tests")
+
+
+@pytest.fixture(scope="module")
+def record(django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    with django_db_blocker.unblock():
+        return made(tmp_path_factory.getbasetemp() / "record")
+
+
+@pytest.fixture
+def elsewhere(settings: Settings, tmp_path: Path, record: Made) -> Path:
+    """Another site, which knows the key of the first."""
+    settings.INQUEST_LEDGER_KEY_FILE = str(tmp_path / "own.pem")
+    settings.INQUEST_LEDGER_CHECKPOINT_FILE = str(tmp_path / "checkpoints")
+    (tmp_path / "keys").write_text(record.public)
+    settings.INQUEST_RECORD_KEYS_FILE = str(tmp_path / "keys")
+    return tmp_path
+
+
+def test_an_import_is_marked_whole_and_once(record: Made, elsewhere: Path, client: Client) -> None:
+    from_now_on()
+    for name in ("verdicts", "rulesets"):
+        Intake.objects.update_or_create(name=name, defaults={"read_until": "2020-01-01T00:00:00Z"})
+    loaded = load.load(io.BytesIO(record.data), load.known_keys(), actor=ACTOR)
+    assert (loaded.new, loaded.verdicts) == (True, 1)
+    assert not load.load(io.BytesIO(record.data), load.known_keys(), actor=ACTOR).new
+    verdict = Verdict.objects.get()
+    assert verdict.body_json.encode() == record.body
+    assert verdict.attempt.imported.origin == record.attempt
+    assert RulesetText.objects.count() == 1
+    # The same evidence and rules lead to the same verdict here: what was concluded again stands as it is.
+    request = conclude.request_attribution(loaded.attempt, Mode.SLOW)
+    assert conclude.attribute_now(request.pk) == verdict
+    # Nothing of it counts here.
+    a_policy()
+    assert propose.work() == 0
+    assert propose.consider(verdict.pk) == []
+    operator = a_user("olga", "operator")
+    with pytest.raises(InputError, match="imported from another site"):
+        propose.propose_by_hand(loaded.attempt, ActionKind.RESTART, [], by=operator, reason="try")
+    assert not Proposal.objects.exists()
+    assert not Review.objects.exists()
+    assert intake.take_in() == 0
+    kinds = LedgerEntry.objects.filter(attempt=loaded.attempt).values_list("kind", flat=True)
+    assert list(kinds) == [EntryKind.IMPORTED.value]
+    client.force_login(a_user("reader", "viewer"))
+    page = client.get(f"/verdicts/{verdict.pk}/").content.decode()
+    assert "from a record of another site" in page
+    assert "onerror=alert(1)&gt;" in page
+    assert "<img src=x" not in page
+
+
+def test_what_does_not_verify_or_would_mix_is_refused(
+    record: Made, elsewhere: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forged = changed(record.data, "data/comments.jsonl", b"", key=Ed25519PrivateKey.generate())
+    with pytest.raises(BadRecord, match="another key"):
+        load.load(io.BytesIO(forged), load.known_keys(), actor=ACTOR)
+    monkeypatch.setattr(limits, "max_observations", lambda: 5)
+    with pytest.raises(InputError, match="more observations"):
+        load.load(io.BytesIO(record.data), load.known_keys(), actor=ACTOR)
+    monkeypatch.undo()
+    later = changed(record.data, "data/comments.jsonl", b"", key=record.key)
+    load.load(io.BytesIO(record.data), load.known_keys(), actor=ACTOR)
+    with pytest.raises(InputError, match="another record of this attempt"):
+        load.load(io.BytesIO(later), load.known_keys(), actor=ACTOR)
+    assert ImportedRecord.objects.count() == 1
+
+
+def test_an_attempt_that_the_site_has_itself_stays_as_it_is(record: Made, elsewhere: Path) -> None:
+    loaded = load.load(io.BytesIO(record.data), load.known_keys(), actor=ACTOR)
+    body = Attempt.objects.get(pk=loaded.attempt).body
+    ImportedRecord.objects.all().delete()
+    record_attempt(load.msgspec.convert(body, GivenAttempt))
+    with pytest.raises(InputError, match="this site has job 90210 of alpha itself"):
+        load.load(io.BytesIO(record.data), load.known_keys(), actor=ACTOR)
+
+
+def test_the_command_and_the_api(record: Made, elsewhere: Path, settings: Settings, client: Client) -> None:
+    settings.INQUEST_RECORD_KEYS_FILE = ""
+    path = elsewhere / "record.zip"
+    path.write_bytes(record.data)
+    said = CliRunner().invoke(main, ["import", str(path)])
+    assert (said.exit_code, "BAD it is signed with another key" in said.output) == (1, True)
+    client.force_login(a_user("reader", "viewer"))
+    sent = {"file": SimpleUploadedFile("record.zip", record.data)}
+    assert client.post("/api/v1/records", sent).status_code == 403
+    client.force_login(a_user("olga", "operator"))
+    sent = {"file": SimpleUploadedFile("record.zip", record.data)}
+    refused = client.post("/api/v1/records", sent)
+    assert (refused.status_code, "another key" in refused.content.decode()) == (400, True)
+    settings.INQUEST_RECORD_KEYS_FILE = str(elsewhere / "keys")
+    sent = {"file": SimpleUploadedFile("record.zip", record.data)}
+    assert client.post("/api/v1/records", sent).status_code == 201
+    said = CliRunner().invoke(main, ["import", str(path), "--public-key", str(elsewhere / "keys")])
+    assert (said.exit_code, "here already" in said.output) == (0, True)
