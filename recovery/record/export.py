@@ -99,6 +99,13 @@ def _signer() -> bag.Sign:
         key = ledger_keys.key_from(Path(settings.INQUEST_LEDGER_KEY_FILE))
     except ledger_keys.KeyFileError as error:
         raise NotMade(f"the record cannot be signed: {error}") from error
+    signed = LedgerCheckpoint.objects.order_by()
+    if signed.exists() and not signed.filter(public_key=ledger_keys.public_hex(key)).exists():
+        # Or the record would look as if somebody had signed it again.
+        raise NotMade(
+            f"{settings.INQUEST_LEDGER_KEY_FILE} has not signed the ledger yet: give this process the key that the"
+            " workers have (INQUEST_LEDGER_KEY_FILE), or wait for the first checkpoint with a new one"
+        )
     return lambda said: (ledger_keys.public_hex(key), ledger_keys.sign(key, said))
 
 

@@ -20,7 +20,7 @@ from recovery.record.mark import BASE, DECLARATION
 from verdicts.unpack import Refused, check_entry, in_words, said
 
 #: A tag file, and a file of the payload that is read at once.
-MOST_TAG, MOST_WHOLE = 64 << 20, 256 << 20
+MOST_TAG, MOST_WHOLE = 64 << 20, 64 << 20
 #: Deflate cannot do more: what claims to unpack to more than so many times its size lies.
 MOST_RATIO = 1100
 

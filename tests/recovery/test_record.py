@@ -17,7 +17,7 @@ from django.test import Client
 from pytest_django import DjangoDbBlocker, Settings
 
 from attribution_site.cli import main
-from recovery.models import LedgerEntry
+from recovery.models import LedgerCheckpoint, LedgerEntry
 from recovery.record import again
 from recovery.record.container import BadRecord
 from recovery.record.read import open_record
@@ -304,6 +304,9 @@ def test_a_record_is_made_by_command_button_and_api(tmp_path: Path, settings: Se
         assert b"".join(answer.streaming_content)[:4] == b"PK\3\4"
     told = LedgerEntry.objects.filter(kind=EntryKind.EXPORTED.value, attempt=attempt.pk).order_by("at")
     assert [entry.body["facts"]["via"] for entry in told] == ["command-line", "console", "api"]
+    LedgerCheckpoint.objects.create(number=1, hash="0" * 64, public_key="ab" * 32, signature="0" * 128)
+    other_key = client.post(pages[0])
+    assert (other_key.status_code, "has not signed the ledger" in other_key.content.decode()) == (503, True)
     settings.INQUEST_LEDGER_KEY_FILE = str(tmp_path)
     client.raise_request_exception = False
     assert client.post(pages[0]).status_code == client.get(pages[1]).status_code == 503

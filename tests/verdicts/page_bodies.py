@@ -20,7 +20,7 @@ DIGEST = "5d0c8f6e" * 8
 
 
 #: What the store wants to know of a ruleset, without three hundred rules.
-RULESET = cast("Ruleset", SimpleNamespace(digest=DIGEST, rules=range(320), layers=["shipped"]))
+RULESET = cast("Ruleset", SimpleNamespace(digest=DIGEST, rules=range(320), layers=["shipped"], files=()))
 
 
 def evidence(text: str, ref: str, **more: Any) -> dict[str, Any]:
