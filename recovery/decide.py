@@ -84,16 +84,18 @@ def approve(proposal_id: UUID, *, by: User, seen: str, text: str = "") -> Propos
     plan = plan_of(proposal)
     if proposal.made_by_id == by.pk:
         raise NotPermitted("You proposed this yourself: another person approves it.")
-    if proposal.decisions.filter(kind=DecisionKind.APPROVE.value, by=by).exists():
+    people = _approvers(proposal)
+    if by.pk in people:
         raise AlreadyDecided("You approved this already: another person is needed too.")
     if plan.domain in UNDECIDED and not text:
         raise InputError(f"text: the verdict is {plan.domain}: say why it is done all the same")
-    _require_unguarded(guards.recheck(plan, standing.facts(plan)))
+    facts, actor = standing.facts(plan), Actor.user(by)
+    _require_unguarded(guards.recheck(plan, facts))
     _decision(proposal, DecisionKind.APPROVE, by, seen, text=text)
-    still = wanting(proposal)
+    still = _wanting(proposal, people | {by.pk})
     ledger.record(
         EntryKind.PROPOSAL_APPROVED,
-        actor=Actor.user(by),
+        actor=actor,
         subject=proposal,
         attempt=proposal.attempt_id,
         body={"plan_sha256": seen, "needed": proposal.approvals_needed, "complete": not still, "wanting": still},
@@ -103,7 +105,7 @@ def approve(proposal_id: UUID, *, by: User, seen: str, text: str = "") -> Propos
         approved(proposal)
         if plan.exclusion is not None:
             exclusions.given_back(int(plan.exclusion), by=by)
-        begin(proposal, actor=Actor.user(by))
+        begin(proposal, actor=actor, facts=facts)
     return proposal
 
 
@@ -166,8 +168,16 @@ def wanting(proposal: Proposal) -> str:
 
     Who made it does not count, and the author of the policy is not enough alone.
     """
-    given = proposal.decisions.filter(kind=DecisionKind.APPROVE.value).exclude(by=proposal.made_by_id)
-    people = set(given.values_list("by", flat=True))
+    return _wanting(proposal, _approvers(proposal))
+
+
+def _approvers(proposal: Proposal) -> set[int]:
+    """The people, by their keys, who approved it."""
+    return set(proposal.decisions.filter(kind=DecisionKind.APPROVE.value).values_list("by", flat=True))
+
+
+def _wanting(proposal: Proposal, approvers: set[int]) -> str:
+    people = approvers - {proposal.made_by_id}
     missing = proposal.approvals_needed - len(people)
     if missing > 0:
         return "another person approves" if missing == 1 else f"{missing} more people approve"

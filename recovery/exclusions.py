@@ -95,19 +95,17 @@ def expire_due() -> int:
     return ended
 
 
-def mark_wrong_if_repeated(verdict: Verdict) -> list[Exclusion]:
-    """Mark exclusions as wrong where the same symptom came again in an attempt that ran without the node.
+def mark_wrong_if_repeated(verdict: Verdict, attempt: Attempt) -> list[Exclusion]:
+    """Mark exclusions as wrong where a verdict's symptom came again in its attempt, which ran without the node.
 
     Not where the workload came farther meanwhile than it had been: then the fault was gone, and this is another one.
     A person is offered to lift what proved wrong, and several of them slow recovery down by themselves.
     """
-    attempt = Attempt.objects.select_related("cluster", "workload").get(pk=verdict.attempt_id)
     symptoms = {cause["symptom"] for cause in verdict.body.get("causes", [])}
     symptoms |= {cause["symptom"] for cause in verdict.body.get("candidates", [])}
     began = attempt.started_at or attempt.submit_time
     if not symptoms or began is None:
         return []
-    ran_on = set(attempt.nodes.values_list("name", flat=True))
     same = {"attempt__workload": attempt.workload_id} if attempt.workload_id else {"attempt__job_id": attempt.job_id}
     suspects = (
         Exclusion.objects.filter(
@@ -119,7 +117,7 @@ def mark_wrong_if_repeated(verdict: Verdict) -> list[Exclusion]:
             **same,
         )
         .exclude(attempt=attempt)
-        .exclude(node__in=ran_on)
+        .exclude(node__in=attempt.nodes.values("name"))
         .values_list("pk", flat=True)
     )
     found = []

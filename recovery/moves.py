@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from recovery import guards, ledger, machine, standing
 from recovery import plan as plans
-from recovery.facts import Refusal
+from recovery.facts import Facts, Refusal
 from recovery.ledger import Actor
 from recovery.models import Action, Proposal
 from recovery.plan import Plan
@@ -53,8 +53,8 @@ def hold_cluster(cluster_id: UUID) -> Cluster:
 
 def held(proposal_id: UUID) -> Proposal:
     """A proposal and its cluster, locked until the transaction ends. Raises Proposal.DoesNotExist."""
-    cluster = Proposal.objects.values_list("attempt__cluster", flat=True).get(pk=proposal_id)
-    hold_cluster(cluster)
+    mine = Proposal.objects.filter(pk=proposal_id).values("attempt__cluster")
+    Cluster.objects.select_for_update(no_key=True).filter(pk__in=mine).first()
     return (
         Proposal.objects.select_for_update(of=("self",))
         .select_related("attempt__cluster", "version__policy", "scope", "verdict")
@@ -111,14 +111,16 @@ def approved(proposal: Proposal) -> None:
     proposal.save(update_fields=["state", "decided_at"])
 
 
-def begin(proposal: Proposal, *, actor: Actor) -> Action:
+def begin(proposal: Proposal, *, actor: Actor, facts: Facts | None = None) -> Action:
     """Write down the intention of a held, approved proposal; the dispatcher is woken when that is committed.
+
+    `facts` are those that the caller read for this plan since it holds the cluster; without, they are read here.
 
     Raises Guarded when the world is not any more what the plan is about, WrongMove when it is not approved.
     """
     machine.require_proposal(ProposalState(proposal.state), ProposalState.ACTING)
     plan = plan_of(proposal)
-    refusals = guards.recheck(plan, standing.facts(plan))
+    refusals = guards.recheck(plan, facts or standing.facts(plan))
     if refusals:
         raise Guarded(refusals)
     now = timezone.now()

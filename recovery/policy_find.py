@@ -206,6 +206,8 @@ def blamed_before(verdict: Verdict) -> int:
         .values_list("nodes", "attempts")
     )
     found = dict(others)
+    if not found:
+        return 0
     return min((found.get(node, 0) for node in verdict.nodes.values_list("pk", flat=True)), default=0)
 
 

@@ -25,6 +25,7 @@ from recovery.models import Anomaly, Consideration, Intake, Policy, PolicyVersio
 from recovery.moves import Guarded, begin, hold_cluster, move
 from recovery.plan import Plan
 from recovery.policy import Case, OptIn, Rule
+from recovery.topology import Topology
 from recovery.words import (
     EXCLUDING,
     OPEN_PROPOSALS,
@@ -76,9 +77,9 @@ def work() -> int:
     for cluster in {cluster for _, cluster, _ in fresh}:
         incidents.look(cluster)
     count = 0
-    for pk, _, _ in fresh:
+    for pk, cluster, _ in fresh:
         try:
-            count += _consider(pk) is not None
+            count += _consider(pk, cluster) is not None
         except (OperationalError, InterfaceError):
             raise
         except Exception:
@@ -100,38 +101,39 @@ def consider(verdict_id: UUID) -> list[Proposal]:
     if imported is not None:
         return []
     incidents.look(cluster)
-    return _consider(verdict_id) or []
+    return _consider(verdict_id, cluster) or []
 
 
 @transaction.atomic
-def _consider(verdict_id: UUID) -> list[Proposal] | None:
+def _consider(verdict_id: UUID, cluster: UUID) -> list[Proposal] | None:
     """The same without looking for shared causes first; None where it waits for evidence."""
-    cluster = Verdict.objects.values_list("attempt__cluster", flat=True).get(pk=verdict_id)
     hold_cluster(cluster)
     verdict = Verdict.objects.select_related("ruleset").get(pk=verdict_id)
     if not verdict.is_current or Consideration.objects.filter(verdict=verdict).exists():
         return list(Proposal.objects.filter(verdict=verdict))
-    attempt = Attempt.objects.select_related("cluster", "workload").get(pk=verdict.attempt_id)
+    attempt = Attempt.objects.select_related("cluster__actuator", "workload").get(pk=verdict.attempt_id)
     now = timezone.now()
     if now - verdict.created_at < EVIDENCE_WAIT and collecting(now).filter(attempt=attempt).exists():
         return None
     _withdraw_superseded(attempt)
-    exclusions.mark_wrong_if_repeated(verdict)
+    exclusions.mark_wrong_if_repeated(verdict, attempt)
     said: list[str] = []
     made: list[Proposal] = []
     case = case_of(verdict, attempt)
+    topology: Topology | None = None
     for version in _versions():
         rule = msgspec.convert(version.body, Rule)
         fits, why = policy.matches(rule, case)
         if not fits:
             said.append(f"{version}: not about it: {why}")
             continue
-        proposal, word = _by_policy(version, rule, case, verdict, attempt)
+        topology = standing.topology_for(attempt) if topology is None else topology
+        proposal, word = _by_policy(version, rule, case, verdict, attempt, topology)
         said.append(f"{version}: {word}")
         if proposal is not None:
             made.append(proposal)
     Consideration.objects.create(verdict=verdict, said=said or ["no policy is in force"])
-    if any(proposal.state != ProposalState.OBSERVED.value for proposal in made):
+    if any(proposal.state != ProposalState.OBSERVED.value and proposal.anomaly_id for proposal in made):
         Anomaly.objects.filter(attempt=attempt, kind__in=_FAILURES, proposed_at=None).update(proposed_at=now)
     return made
 
@@ -144,13 +146,13 @@ def _versions() -> list[PolicyVersion]:
 
 
 def _by_policy(
-    version: PolicyVersion, rule: Rule, case: Case, verdict: Verdict, attempt: Attempt
+    version: PolicyVersion, rule: Rule, case: Case, verdict: Verdict, attempt: Attempt, topology: Topology
 ) -> tuple[Proposal | None, str]:
     """The proposal of one policy for a case, and what came of it in words."""
     scope = policies.scope_for(version, case.cluster, case.domain.value)
     mode, capped = policy.capped_mode(policies.mode_now(scope, verdict.ruleset.digest), case)
     plan = planning.by_policy(attempt, verdict, case, rule, version, mode)
-    facts = standing.facts(plan)
+    facts = standing.facts(plan, attempt=attempt, verdict=verdict, topology=topology)
     plan = planning.with_blast(plan, facts, rule)
     refusals = guards.check(plan, facts, plan.caps)
     lasting = [refusal for refusal in guards.stands(refusals) if refusal.guard not in _BRAKES]
@@ -174,7 +176,7 @@ def _by_policy(
         return proposal, f"proposed for a person to decide{f' ({capped})' if capped else ''}{held_up}"
     if plan.action in EXCLUDING and plan.caps.settle_seconds:
         return proposal, f"it acts by itself, in {plan.caps.settle_seconds} s if nothing speaks against it"
-    begin(proposal, actor=Actor.policy(version))
+    begin(proposal, actor=Actor.policy(version), facts=facts)
     return proposal, "it acts by itself"
 
 
@@ -229,12 +231,12 @@ def propose_by_hand(
         raise InputError(f"nodes: {why}")
     pk = attempt if isinstance(attempt, UUID) else attempt.pk
     hold_cluster(Attempt.objects.values_list("cluster", flat=True).get(pk=pk))
-    row = Attempt.objects.select_related("cluster", "workload").get(pk=pk)
+    row = Attempt.objects.select_related("cluster__actuator", "workload").get(pk=pk)
     verdict = row.verdicts.current().first()
     plan = planning.by_hand(row, verdict, action, sorted(nodes), by, reason)
     if Proposal.objects.filter(attempt=row, cause=plan.cause, state__in=_OPEN).exists():
         raise InputError("action: the same is proposed already and open")
-    facts = standing.facts(plan)
+    facts = standing.facts(plan, attempt=row)
     plan = planning.with_blast(plan, facts, None)
     lasting = [one for one in guards.stands(guards.recheck(plan, facts)) if one.guard not in _BRAKES]
     if lasting:

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
 from recovery import plan as plans
@@ -41,20 +42,33 @@ TOLD_LATELY = timedelta(minutes=15)
 #: So many restarts of a workload are looked at.
 RECENT_RESTARTS = 60
 UNDER_WAY = (ProposalState.APPROVED.value, ProposalState.ACTING.value)
-_RELIEF = [kind.value for kind in RELIEF]
+#: What does not count for the pace.
+_QUIET = [ActionKind.NOTIFY.value, *(kind.value for kind in RELIEF)]
 _EXCLUDING = [kind.value for kind in EXCLUDING]
 _RESTARTS = [kind.value for kind in RESTARTS]
 #: What had no effect counts for the pace, and not as a restart.
 _WITHOUT_EFFECT = [ActionState.ABANDONED.value, ActionState.FAILED.value]
 
 
-def facts(plan: Plan, *, now: datetime | None = None) -> Facts:
-    """The world as it is for a plan. What the plan itself has under way is left out, or it would refuse itself."""
+def facts(
+    plan: Plan,
+    *,
+    now: datetime | None = None,
+    attempt: Attempt | None = None,
+    verdict: Verdict | None = None,
+    topology: Topology | None = None,
+) -> Facts:
+    """The world as it is for a plan. What the plan itself has under way is left out, or it would refuse itself.
+
+    The plan's attempt and verdict, and the cluster's topology, are read unless the caller just did.
+    """
     now = now or timezone.now()
-    attempt = Attempt.objects.select_related("cluster", "workload").get(pk=plan.attempt)
-    verdict = Verdict.objects.only("is_current", "body_sha256").get(pk=plan.verdict) if plan.verdict else None
-    topology = topology_for(attempt)
-    away = list(_away(attempt, plan.id))
+    attempt = attempt or Attempt.objects.select_related("cluster__actuator", "workload").get(pk=plan.attempt)
+    if verdict is None and plan.verdict:
+        verdict = Verdict.objects.only("is_current", "body_sha256").get(pk=plan.verdict)
+    topology = topology_for(attempt) if topology is None else topology
+    exclusions, coming = _exclusions(attempt, now), _under_way(attempt, plan.id)
+    away = list(_away(exclusions, coming, plan.id))
     return Facts(
         now=now,
         killed=killed() or "",
@@ -67,10 +81,10 @@ def facts(plan: Plan, *, now: datetime | None = None) -> Facts:
         moving=moving(plan, attempt),
         failed_at=failed_at(attempt, plan),
         away=away,
-        took=[*_took(attempt, plan.id, now)],
+        took=[*_took(attempt, coming, plan.id, now)],
         elements=elements(plan, attempt, topology, {one.node for one in away}) if plan.action in EXCLUDING else [],
         restarts=[*restarts(attempt, plan.caps, now, but=plan.id)] if plan.action in RESTARTS else [],
-        wrong=[*_wrong(attempt, now)],
+        wrong=[*_wrong(exclusions, now)],
         shared=[*_shared(attempt, plan.nodes, topology)] if plan.action in EXCLUDING else [],
         exclusion_ours=plan.action not in RELIEF or _ours(plan),
     )
@@ -173,54 +187,60 @@ def _demoted(plan: Plan) -> str:
     return f"its policy acts no longer by itself: {proposal.scope.said or 'it was demoted'}"
 
 
-def _away(attempt: Attempt, but: str) -> Iterable[Away]:
+def _exclusions(attempt: Attempt, now: datetime) -> list[Exclusion]:
+    """The exclusions of the cluster that stand, and those that proved wrong lately."""
+    counted = Q(state=ExclusionState.STANDING.value) | Q(wrong_since__gt=now - WRONG_MEMORY)
+    rows = Exclusion.objects.filter(counted, cluster=attempt.cluster_id)
+    return list(rows.select_related("attempt__workload").defer("attempt__body"))
+
+
+def _under_way(attempt: Attempt, but: str) -> list[Proposal]:
+    """The proposals of the cluster, of whatever action, that are approved or acting."""
+    rows = Proposal.objects.filter(attempt__cluster=attempt.cluster_id, state__in=UNDER_WAY).exclude(pk=but)
+    return list(_with_beginning(rows))
+
+
+def _with_beginning(rows: QuerySet[Proposal]) -> QuerySet[Proposal]:
+    rows = rows.select_related("attempt__workload").defer("attempt__body", "plan", "plan_json")
+    return rows.annotate(begun=F("acted__created_at"))
+
+
+def _away(exclusions: Iterable[Exclusion], coming: Iterable[Proposal], but: str) -> Iterable[Away]:
     """Nodes that are kept away, and those that approved plans are about to take."""
-    standing = Exclusion.objects.filter(cluster=attempt.cluster_id, state=ExclusionState.STANDING.value)
-    standing = standing.exclude(proposal=UUID(but)).select_related("attempt__workload").defer("attempt__body")
     seen = set()
-    for one in standing:
-        seen.add((one.proposal_id, one.node))
-        yield Away(node=one.node, workload=workload_key(one.attempt), since=one.made_at)
-    coming = Proposal.objects.filter(
-        attempt__cluster=attempt.cluster_id, state__in=UNDER_WAY, action__in=_EXCLUDING
-    ).exclude(pk=but)
-    for proposal in coming.select_related("attempt__workload").defer("attempt__body", "plan", "plan_json"):
-        for node in proposal.nodes:
+    for one in exclusions:
+        if one.state == ExclusionState.STANDING.value and str(one.proposal_id) != but:
+            seen.add((one.proposal_id, one.node))
+            yield Away(node=one.node, workload=workload_key(one.attempt), since=one.made_at)
+    for proposal in coming:
+        for node in proposal.nodes if proposal.action in _EXCLUDING else []:
             if (proposal.pk, node) not in seen:
                 yield Away(node=node, workload=workload_key(proposal.attempt), since=proposal.created_at)
 
 
-def _took(attempt: Attempt, but: str, now: datetime) -> Iterable[Took]:
+def _took(attempt: Attempt, coming: Iterable[Proposal], but: str, now: datetime) -> Iterable[Took]:
     """What was begun in the last day, and what is approved and about to."""
-    quiet = [*_RELIEF, ActionKind.NOTIFY.value]
-    # Two questions, each with an index of its own: there are many proposals that were only recorded.
-    begun = Proposal.objects.filter(
-        pk__in=Action.objects.filter(cluster=attempt.cluster_id, created_at__gt=now - DAY).values("proposal")
+    begun = _with_beginning(
+        Proposal.objects.filter(
+            pk__in=Action.objects.filter(cluster=attempt.cluster_id, created_at__gt=now - DAY).values("proposal")
+        ).exclude(pk=but)
     )
-    coming = Proposal.objects.filter(
-        attempt__cluster=attempt.cluster_id, state=ProposalState.APPROVED.value, acted=None
-    )
-    rows = [
-        row
-        for some in (begun, coming)
-        for row in some.exclude(action__in=quiet)
-        .exclude(pk=but)
-        .select_related("attempt__workload")
-        .defer("attempt__body", "plan", "plan_json")
-        .annotate(begun=F("acted__created_at"))
-    ]
-    for row in rows:
-        nodes = row.nodes if row.action in _EXCLUDING else []
-        yield Took(at=row.begun or row.created_at, workload=workload_key(row.attempt), nodes=nodes)
+    waiting = [one for one in coming if one.state == ProposalState.APPROVED.value and one.begun is None]  # type: ignore[attr-defined]
+    for row in [*begun, *waiting]:
+        if row.action not in _QUIET:
+            nodes = row.nodes if row.action in _EXCLUDING else []
+            at = row.begun or row.created_at  # type: ignore[attr-defined]
+            yield Took(at=at, workload=workload_key(row.attempt), nodes=nodes)
 
 
 def elements(plan: Plan, attempt: Attempt, topology: Topology, away: set[str]) -> list[Element]:
     """The cluster, the partitions, racks and switches that the plan's nodes are in, with what is away of each."""
     mine = set(plan.nodes)
-    known = set(Node.objects.filter(cluster=attempt.cluster_id, name__in=mine).values_list("name", flat=True))
-    size = Node.objects.filter(cluster=attempt.cluster_id).count()
-    name = attempt.cluster.name
-    found = [Element(kind="cluster", name=name, of=size, away=frozenset(away), taken=frozenset(known))]
+    counted = Node.objects.filter(cluster=attempt.cluster_id).aggregate(
+        size=Count("pk"), known=ArrayAgg("name", filter=Q(name__in=mine))
+    )
+    name, known = attempt.cluster.name, frozenset(counted["known"] or ())
+    found = [Element(kind="cluster", name=name, of=counted["size"], away=frozenset(away), taken=known)]
     places: list[tuple[str, str, set[str], bool]] = [
         ("partition", part, nodes, exact) for part, (nodes, exact) in partitions(attempt).items()
     ]
@@ -253,7 +273,7 @@ def partitions(attempt: Attempt) -> dict[str, tuple[set[str], bool]]:
     """
     found: dict[str, tuple[set[str], bool]] = {}
     parts = {part for part in attempt.partition.split(",") if part}
-    told = _told(attempt.cluster_id, parts)
+    told = _told(attempt, parts)
     for part in {attempt.partition, *parts} - {""}:
         if part in told:
             found[part] = told[part], True
@@ -269,10 +289,12 @@ def partitions(attempt: Attempt) -> dict[str, tuple[set[str], bool]]:
     return found
 
 
-def _told(cluster_id: UUID, parts: set[str]) -> dict[str, set[str]]:
+def _told(attempt: Attempt, parts: set[str]) -> dict[str, set[str]]:
     """The nodes of partitions as the scheduler told them lately; what was told long ago may have changed since."""
-    state = ActuatorState.objects.filter(cluster=cluster_id, partitions_at__gt=timezone.now() - TOLD_LATELY).first()
-    lists = state.partitions if state is not None else {}
+    state: ActuatorState | None = getattr(attempt.cluster, "actuator", None)
+    if state is None or state.partitions_at is None or state.partitions_at < timezone.now() - TOLD_LATELY:
+        return {}
+    lists = state.partitions
     return {part: nodes for part in parts if (nodes := set(lists.get(part, "").split(",")) - {""})}
 
 
@@ -319,13 +341,11 @@ def farther(before: Attempt, after: Attempt) -> bool | None:
     return None if found is False and after.ended_at is None else found
 
 
-def _wrong(attempt: Attempt, now: datetime) -> Iterable[WrongExclusion]:
-    rows = Exclusion.objects.filter(cluster=attempt.cluster_id, wrong_since__gt=now - WRONG_MEMORY)
-    for row in rows.select_related("attempt__workload").defer("attempt__body"):
-        assert row.wrong_since is not None
-        yield WrongExclusion(
-            symptom=row.symptom, workload=workload_key(row.attempt), node=row.node, since=row.wrong_since
-        )
+def _wrong(exclusions: Iterable[Exclusion], now: datetime) -> Iterable[WrongExclusion]:
+    for one in exclusions:
+        if one.wrong_since is not None and one.wrong_since > now - WRONG_MEMORY:
+            workload = workload_key(one.attempt)
+            yield WrongExclusion(symptom=one.symptom, workload=workload, node=one.node, since=one.wrong_since)
 
 
 def _shared(attempt: Attempt, nodes: Iterable[str], topology: Topology) -> Iterable[Shared]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from recovery import moves, propose
+from recovery import decide, moves, propose
 from recovery import plan as plans
 from recovery.case_of import opt_in
 from recovery.models import (
@@ -126,6 +126,15 @@ def test_an_old_failure_leads_to_nothing() -> None:
     verdict = judged(failed(ago=60 * 60 * 24))
     assert propose.consider(verdict.pk) == []
     assert "age: what it answers happened 24 h ago" in said(verdict)
+
+
+def test_nothing_is_read_twice(django_assert_max_num_queries: Any) -> None:
+    a_policy()
+    verdict, by = judged(failed()), a_user("op", "operator")
+    with django_assert_max_num_queries(40):
+        (proposal,) = propose.consider(verdict.pk)
+    with django_assert_max_num_queries(32):
+        decide.approve(proposal.pk, by=by, seen=proposal.plan_sha256)
 
 
 def test_a_job_says_for_itself_what_may_be_done() -> None:
