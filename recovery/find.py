@@ -21,9 +21,16 @@ def proposals() -> QuerySet[Proposal]:
     """All proposals with what a list shows of them; without the verdicts' bodies."""
     return (
         Proposal.objects.select_related(
-            "attempt__cluster", "attempt__workload", "verdict", "version__policy", "scope", "incident", "made_by"
+            "attempt__cluster",
+            "attempt__workload",
+            "verdict",
+            "version__policy",
+            "scope",
+            "incident",
+            "made_by",
+            "acted",
         )
-        .defer("verdict__body", "verdict__body_json", "attempt__body", "plan_json")
+        .defer("verdict__body", "verdict__body_json", "attempt__body", "plan_json", "acted__calls", "acted__observed")
         .annotate(approvals=Count("decisions", filter=_APPROVALS))
     )
 
@@ -63,12 +70,14 @@ def overdue() -> QuerySet[Action]:
 
 
 def ledger_of(proposal: Proposal) -> QuerySet[LedgerEntry]:
-    """The ledger's entries about a proposal, in the order of the chain."""
-    return (
-        LedgerEntry.objects.filter(subject_kind="proposal", subject=str(proposal.pk), link__isnull=False)
-        .select_related("link")
-        .order_by("link__number")
-    )
+    """The ledger's entries about a proposal, its action and its exclusions, in the order of the chain."""
+    about = Q(subject_kind="proposal", subject=str(proposal.pk))
+    for kind, rows in (
+        ("action", Action.objects.filter(proposal=proposal)),
+        ("exclusion", Exclusion.objects.filter(proposal=proposal)),
+    ):
+        about |= Q(subject_kind=kind, subject__in=[str(pk) for pk in rows.values_list("pk", flat=True)])
+    return LedgerEntry.objects.filter(about, link__isnull=False).select_related("link").order_by("link__number")
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ PROPOSALS: dict[str, Look] = {
     ProposalState.OPEN: Look("Waits for a decision", "amber", "clock"),
     ProposalState.APPROVED: Look("Approved", "blue", "check"),
     ProposalState.ACTING: Look("Being carried out", "blue", "play"),
-    ProposalState.CLOSED: Look("Carried out", "green", "check"),
+    # What came of it is the action's to say: it may have been given up.
+    ProposalState.CLOSED: Look("Over", "", "stop"),
     ProposalState.REJECTED: Look("Rejected", "", "cross"),
     ProposalState.EXPIRED: Look("Expired", "dotted", "clock"),
     ProposalState.WITHDRAWN: Look("Withdrawn", "dotted", "stop"),

@@ -8,9 +8,10 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from recovery import decide as decisions
 from recovery import propose
-from recovery.models import Decision, Exclusion, Proposal
-from recovery.words import ActionKind, ExclusionKind, ProposalState
+from recovery.models import Action, Decision, Exclusion, Proposal
+from recovery.words import ActionKind, ActionState, ExclusionKind, ProposalState
 from tests.recovery.acting import a_failed_attempt
 
 pytestmark = pytest.mark.django_db
@@ -261,3 +262,20 @@ def test_giving_back_is_not_offered_as_an_action_to_propose() -> None:
     page = signed_in(person("ada", "operator")).get(reverse("recovery:propose", args=[attempt.pk])).content.decode()
     assert 'value="drain"' in page
     assert 'value="undrain"' not in page
+
+
+def test_what_was_given_up_is_not_said_to_be_done_and_the_words_of_who_proposed_are_shown(proposal: Proposal) -> None:
+    client = signed_in(person("bob", "operator"))
+    own = reverse("recovery:proposal", args=[proposal.pk])
+    assert "it fell off the bus" in client.get(own).content.decode()
+    decide(client, proposal, "approve")
+    action = Action.objects.get(proposal=proposal)
+    Action.objects.filter(pk=action.pk).update(outcome=ActionState.ABANDONED.value)
+    decisions.close_ended()
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    for address in (own, reverse("recovery:queue") + "?show=all"):
+        page = client.get(address).content.decode()
+        assert "Given up" in page
+        assert "Carried out" not in page
+    assert "Action intended" in client.get(own).content.decode()
