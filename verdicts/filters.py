@@ -14,6 +14,7 @@ from verdicts.choices import FindingStatus, Label, Mode
 from verdicts.find import AttemptQuerySet
 from verdicts.keyset import MOST_COUNTED, MOST_READ, Cursor, Key, Keyset, beyond
 from verdicts.models import Attempt, ListRow, RulesetVersion, Verdict
+from verdicts.moment_filter import MomentFilter
 from verdicts.text_search import found_words, read_through, with_words
 
 #: In place of a domain, for attempts that no verdict was made of yet.
@@ -146,12 +147,10 @@ class VerdictFilter(filters.FilterSet):
     )
     mode = filters.ChoiceFilter(choices=_choices(Mode), help_text="How it was asked for.")
     ruleset = filters.CharFilter(method="by_ruleset", help_text="Digest of the ruleset, or its first characters.")
-    after = filters.IsoDateTimeFilter(method="by_nothing", help_text="Ended at this time or later (RFC 3339).")
-    before = filters.IsoDateTimeFilter(method="by_nothing", help_text="Ended before this time.")
-    created_after = filters.IsoDateTimeFilter(
-        field_name="created_at", lookup_expr="gte", help_text="Written then or later."
-    )
-    created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt", help_text="Written before.")
+    after = MomentFilter(method="by_nothing", help_text="Ended at this time or later (RFC 3339).")
+    before = MomentFilter(method="by_nothing", help_text="Ended before this time.")
+    created_after = MomentFilter(field_name="created_at", lookup_expr="gte", help_text="Written then or later.")
+    created_before = MomentFilter(field_name="created_at", lookup_expr="lt", help_text="Written before.")
     superseded = filters.ChoiceFilter(
         choices=[("true", "true"), ("false", "false")],
         method="by_nothing",
@@ -345,12 +344,12 @@ class AttemptFilter(filters.FilterSet):
     )
     user = filters.CharFilter(field_name="user", help_text="Whose job it was.")
     node = filters.CharFilter(method="by_node", help_text="Name of a node it ran on.")
-    after = filters.IsoDateTimeFilter(
+    after = MomentFilter(
         field_name="ended_at",
         lookup_expr="gte",
         help_text="Ended at this time or later.",
     )
-    before = filters.IsoDateTimeFilter(field_name="ended_at", lookup_expr="lt", help_text="Ended before this time.")
+    before = MomentFilter(field_name="ended_at", lookup_expr="lt", help_text="Ended before this time.")
     judged = filters.ChoiceFilter(
         choices=[("true", "true"), ("false", "false")], method="by_judged", help_text="Whether it has a verdict."
     )

@@ -8,7 +8,7 @@ import binascii
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -64,7 +64,10 @@ def _said(value: Any) -> Any:
 def _meant(said: Any) -> Any:
     if not isinstance(said, dict):
         return said
-    return datetime.fromisoformat(said["t"]) if "t" in said else UUID(said["u"])
+    if "t" not in said:
+        return UUID(said["u"])
+    at = datetime.fromisoformat(said["t"])
+    return at if at.tzinfo is None else at.astimezone(UTC)
 
 
 def read_cursor(text: str, keys: Sequence[Key]) -> Cursor:
@@ -76,7 +79,7 @@ def read_cursor(text: str, keys: Sequence[Key]) -> Cursor:
         values = tuple(map(_meant, said))
         if backwards not in (0, 1) or not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < 2**53:
             raise CursorError
-    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
+    except (ValueError, OverflowError, KeyError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
         raise CursorError("a cursor is taken from an answer, not made") from error
     if len(values) != len(keys) or any(isinstance(value, (list, dict, float, bool)) for value in values):
         raise CursorError("the cursor belongs to another order")

@@ -1,5 +1,8 @@
 """What nobody in earnest sends: it is the caller's mistake, never an error of ours."""
 
+import base64
+import json
+
 import pytest
 from rest_framework.test import APIClient
 
@@ -38,6 +41,19 @@ def test_a_body_that_is_no_json_is_refused(api: APIClient, body: str) -> None:
 @pytest.mark.parametrize("at", ["1970-01-01T00:00:00-23:59", "9000-12-31T23:59:59+23:59"])
 def test_a_time_of_any_offset_is_a_time(api: APIClient, address: str, name: str, at: str) -> None:
     assert api.get(f"/api/v1/{address}", {name: at}).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["verdicts", "attempts"])
+def test_so_it_is_for_the_list_of_verdicts(api: APIClient, address: str) -> None:
+    assert api.get(f"/api/v1/{address}", {"after": "1970-01-01T00:00:00-23:59"}).status_code == 200
+    assert api.get(f"/api/v1/{address}", {"after": "9999-12-31T23:59:59-23:00"}).status_code == 400
+
+
+@pytest.mark.parametrize("at", ["1970-01-01T00:00:00-23:59", "9999-12-31T23:59:59-23:00"])
+def test_a_cursor_that_was_made_by_hand_is_no_error_of_ours(api: APIClient, at: str) -> None:
+    said = json.dumps([0, 1, {"t": at}, {"u": "0" * 32}]).encode()
+    cursor = base64.urlsafe_b64encode(said).decode().rstrip("=")
+    assert api.get("/api/v1/verdicts", {"cursor": cursor}).status_code in (200, 400)
 
 
 @pytest.mark.parametrize("field", ["cluster", "job_id", "scheduler"])
