@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 from django.apps import apps
 from django.db import connection
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from pytest_django import DjangoDbBlocker
 from pytest_django.live_server_helper import LiveServer
 
 from tests.verdicts.builders import a_user
@@ -25,7 +26,24 @@ PASSWORD = "a long pass phrase"
 #: Chromium refuses its sandbox to root; what it loads here is our own.
 FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 
+#: Deadlines, for a machine that is busy with other suites: what comes in time is not waited for.
+SECONDS = 30
+expect.set_options(timeout=SECONDS * 1000)
+
 Visit = Callable[..., Page]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobody_left(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Set up before the site and the browser, so ended after them: then the database can be removed.
+
+    The site answers each connection of the browser in a thread with a session of its own in the database, and such a
+    thread may end a moment later than both.
+    """
+    yield
+    others = "datname = current_database() AND pid <> pg_backend_pid()"
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE {others}")  # noqa: S608
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +97,7 @@ def visit(browser: Browser, site: str) -> Iterator[Visit]:
 
     def open_page(address: str = "/verdicts/", *, group: str = "", width: int = 1280, **options: Any) -> Page:
         context = browser.new_context(base_url=site, viewport={"width": width, "height": 900}, **options)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(SECONDS * 1000)
         contexts.append(context)
         page = context.new_page()
         watch(page)
