@@ -21,8 +21,8 @@ from verdicts.models import Attempt
 
 SAMPLES = settings.BASE_DIR / "verdicts" / "samples"
 
-# An account for each, in the group of its name.
-ACCOUNTS = ("operator", "reviewer")
+# Accounts and the group of each: with fewer, nobody could approve what another proposed, or write a policy.
+ACCOUNTS = {"operator": "operator", "reviewer": "reviewer", "lead": "lead", "policy-admin": "policy admin"}
 # Without characters that are mistaken for each other when read from a screen.
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 
@@ -35,14 +35,14 @@ def password() -> str:
 def accounts(*, renew: bool) -> dict[str, str]:
     """Make the demo's accounts; returns the passwords that were set, which nothing can show again."""
     made = {}
-    for name in ACCOUNTS:
+    for name, group in ACCOUNTS.items():
         user, new = User.objects.get_or_create(username=name)
         if new or renew:
             made[name] = password()
             user.set_password(made[name])
             user.is_active = True
             user.save()
-            user.groups.add(Group.objects.get(name=name))
+            user.groups.add(Group.objects.get(name=group))
     return made
 
 
@@ -77,10 +77,10 @@ def send_samples() -> int:
 class Command(BaseCommand):
     """Used by `make demo` and `make demo-passwords`."""
 
-    help = "Prepare the demo: migrate, collect static files, make the accounts operator and reviewer."
+    help = "Prepare the demo: migrate, collect static files, make its accounts."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--new-passwords", action="store_true", help="only give both accounts new passwords")
+        parser.add_argument("--new-passwords", action="store_true", help="only give the accounts new passwords")
 
     def handle(self, *args: Any, new_passwords: bool, **options: Any) -> None:
         if not new_passwords:
@@ -94,6 +94,6 @@ class Command(BaseCommand):
         if made:
             self.stdout.write("Accounts, with passwords that are shown only now:")
         for name, secret in made.items():
-            self.stdout.write(f"    {name:<9} {secret}")
+            self.stdout.write(f"    {name:<12} {secret}")
         if not made:
             self.stdout.write(f"Accounts: {', '.join(ACCOUNTS)}. New passwords for them: make demo-passwords")
