@@ -11,7 +11,7 @@ from django.utils import timezone
 from recovery.policy import Case, OptIn, opted
 from recovery.policy_find import blamed_before
 from rules.words import Domain, Maturity, ReportStatus, Source, State, Strength
-from verdicts.choices import CollectionReason
+from verdicts.choices import CollectionReason, Scheduler
 from verdicts.models import Attempt, Collection, Observation, Verdict
 
 MATURITIES = (Maturity.DRAFT, Maturity.TRIAL, Maturity.STABLE)
@@ -20,6 +20,9 @@ MOST_LINES = 20
 #: The symptoms of rules/catalogue/application/watch-*.toml.
 WATCHED = frozenset({"progress_stopped", "rank_slow"})
 _ANNOTATION = re.compile(r"^Annotation inquest/recovery=(?P<words>[A-Za-z0-9_=,+-]{1,200})$")
+#: The source that has what a job says of itself, by its scheduler, and the reports by which all of it was read.
+_SAYS_ITSELF = {Scheduler.SLURM.value: Source.SCHEDULER.value, Scheduler.KUBERNETES.value: Source.KUBERNETES.value}
+_READ_WHOLE = (ReportStatus.OK.value, ReportStatus.EMPTY.value)
 MOST_GAPS = MOST_EVIDENCE = 12
 MOST_TEXT = 240
 
@@ -42,6 +45,7 @@ def case_of(verdict: Verdict, attempt: Attempt) -> Case:
         nodes=[node["name"] for node in body.get("affected_nodes", [])],
         shared=f"{shared['kind']} {shared['name']}" if shared else "",
         opt_in=opt_in(attempt),
+        opt_read=opt_read(attempt),
         blamed_before=blamed_before(verdict),
     )
 
@@ -91,6 +95,12 @@ def opt_in(attempt: Attempt) -> OptIn | None:
         elif source == Source.KUBERNETES.value and (match := _ANNOTATION.match(body)):
             said.append(f"inquest={match['words']}")
     return opted(" ".join(said)) if said else None
+
+
+def opt_read(attempt: Attempt) -> bool:
+    """Whether the source that has a job's own words was read whole; a job of no scheduler has none."""
+    source = _SAYS_ITSELF.get(attempt.scheduler)
+    return source is None or attempt.reports.filter(source=source, status__in=_READ_WHOLE).exists()
 
 
 def gaps(verdict: Verdict, attempt: Attempt) -> list[str]:

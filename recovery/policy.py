@@ -81,6 +81,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """What a policy looks at. `symptom` is the first cause's, `maturity` the least of all its causes' rules.
 
     `nodes` are those the verdict holds at fault; `shared` says what they share where the verdict found that.
+    `opt_read` is False where what the job says of itself could not be read: its "off" would not be known.
     `blamed_before` is how many other attempts of the last days were blamed on each of the nodes, at least.
     """
 
@@ -95,6 +96,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Sequence[str] = ()
     shared: str = ""
     opt_in: OptIn | None = None
+    opt_read: bool = True
     blamed_before: int = 0
 
 
@@ -216,6 +218,8 @@ def capped_mode(mode: PolicyMode, case: Case) -> tuple[PolicyMode, str]:
         return PolicyMode.ADVISORY, "its rule is on trial: a person decides"
     if mode is PolicyMode.AUTOMATIC and case.state is State.UNKNOWN:
         return PolicyMode.ADVISORY, "how the attempt ended is not known: a person decides"
+    if mode is PolicyMode.AUTOMATIC and not case.opt_read:
+        return PolicyMode.ADVISORY, "whether the job said inquest=off could not be read: a person decides"
     if mode is PolicyMode.AUTOMATIC and case.domain in UNDECIDED:
         return PolicyMode.ADVISORY, f"the verdict is {case.domain}: a person decides"
     return mode, ""

@@ -29,7 +29,7 @@ def a_cluster(nodes: int = 200) -> Cluster:
 
 
 def failed(job_id: str = "4711", *, ago: int = 60, nodes: str = "gpu-[01-02]", **more: Any) -> Attempt:
-    """An attempt that failed a minute ago."""
+    """An attempt that failed a minute ago, and whose scheduler was read whole."""
     now = timezone.now()
     said: dict[str, Any] = {
         "submit_time": (now - timedelta(hours=3)).isoformat(),
@@ -39,6 +39,7 @@ def failed(job_id: str = "4711", *, ago: int = 60, nodes: str = "gpu-[01-02]", *
         "partition": "batch",
     }
     attempt, _ = record_attempt(an_attempt(job_id, **(said | more)))
+    attempt.reports.get_or_create(source="scheduler", collector="slurm", defaults={"status": "ok", "body": {}})
     return attempt
 
 

@@ -312,3 +312,13 @@ def test_the_same_symptom_without_the_node_marks_its_exclusion_wrong_and_stops_m
     assert "gpu_off_bus came again in this workload after gpu-01 was left out" in said(verdict)
     relief = Proposal.objects.get(action=ActionKind.LIFT_EXCLUSION)
     assert relief.state == ProposalState.OPEN
+
+
+def test_a_job_whose_own_word_could_not_be_read_waits_for_a_person() -> None:
+    a_policy(mode="automatic")
+    attempt = failed()
+    attempt.reports.update(status="error")
+    verdict = judged(attempt)
+    (made,) = propose.consider(verdict.pk)
+    assert made.state == ProposalState.OPEN
+    assert "whether the job said inquest=off could not be read" in said(verdict)
