@@ -93,7 +93,7 @@ def test_from_an_upload_over_verdict_review_and_proposal_to_the_ledger(visit: Vi
     other.get_by_role("link", name="Restart without nodes").click()
     expect(other).to_have_url(address)
     other.get_by_role("button", name="Approve this plan").click()
-    expect(other.get_by_text("Intended, nothing sent")).to_be_visible()
+    expect(other.get_by_text("Intended, nothing sent").first).to_be_visible()
     assert Proposal.objects.get().state == ProposalState.ACTING
     assert Action.objects.count() == 1
 
