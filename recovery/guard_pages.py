@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -149,13 +150,15 @@ def brake_pull(request: Request) -> HttpResponse:
 
 
 @require_POST
-@permitted(may(permissions.RELEASE_BRAKE))
+@permitted(may(permissions.PULL_BRAKE))
 def brake_release(request: Request, brake_id: UUID) -> HttpResponse:
-    """Release a stop, with a reason."""
+    """Release a brake, with a reason: a pace by whoever may pull one, a stop by fewer."""
     try:
         brakes.release(brake_id, by=request.user, reason=request.POST.get("reason", "").strip())
     except Brake.DoesNotExist:
         raise Http404 from None
+    except brakes.NotPermitted as error:
+        raise PermissionDenied(str(error)) from error
     except ValueError as error:
         return _brakes(request, sentence(error))
     messages.success(request, "Released.")

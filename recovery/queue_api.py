@@ -237,10 +237,10 @@ class Brakes(generics.ListAPIView[Any]):
 
 
 class ReleaseBrake(APIView):
-    """Release a stop, with a reason."""
+    """Release a brake, with a reason: a pace by whoever may pull one, a stop by fewer."""
 
     permission_classes = [ReadOr]
-    write_permission = permissions.RELEASE_BRAKE
+    write_permission = permissions.PULL_BRAKE
 
     @extend_schema(request=shapes.ReasonSerializer, responses={200: shapes.BrakeSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
@@ -249,6 +249,8 @@ class ReleaseBrake(APIView):
             released = brakes.release(pk, by=_user(request), reason=said["reason"])
         except Brake.DoesNotExist as error:
             raise NotFound from error
+        except brakes.NotPermitted as error:
+            raise PermissionDenied(str(error)) from error
         except ValueError as error:
             raise Conflict(str(error)) from error
         return Response(shapes.BrakeSerializer(released).data)

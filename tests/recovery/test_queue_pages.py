@@ -8,10 +8,10 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from recovery import brakes, propose
 from recovery import decide as decisions
-from recovery import propose
-from recovery.models import Action, Decision, Exclusion, Proposal
-from recovery.words import ActionKind, ActionState, ExclusionKind, ProposalState
+from recovery.models import Action, Brake, Decision, Exclusion, Proposal
+from recovery.words import ActionKind, ActionState, BrakeKind, ExclusionKind, ProposalState
 from tests.recovery.acting import a_failed_attempt
 
 pytestmark = pytest.mark.django_db
@@ -279,3 +279,18 @@ def test_what_was_given_up_is_not_said_to_be_done_and_the_words_of_who_proposed_
         assert "Given up" in page
         assert "Carried out" not in page
     assert "Action intended" in client.get(own).content.decode()
+
+
+def test_whoever_may_pull_a_brake_lets_a_pace_go_and_no_stop(proposal: Proposal) -> None:
+    cluster, client = proposal.attempt.cluster, signed_in(person("bob", "operator"))
+    pace, stop = (brakes.pull(cluster, kind, "two were wrong") for kind in (BrakeKind.PACE, BrakeKind.STOP))
+    page = client.get(reverse("recovery:brakes")).content.decode()
+    for brake, status in ((pace, 302), (stop, 403)):
+        address = reverse("recovery:brake-release", args=[brake.pk])
+        assert (address in page) is (status == 302)
+        assert client.post(address, {"reason": "it was mended"}).status_code == status
+        said = client.post(
+            f"/api/v1/recovery/brakes/{brake.pk}/release", {"reason": "again"}, content_type="application/json"
+        )
+        assert said.status_code == (200 if status == 302 else 403)
+    assert list(Brake.objects.filter(released_at=None)) == [stop]
