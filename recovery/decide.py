@@ -180,7 +180,8 @@ def _wanting(proposal: Proposal, approvers: set[int]) -> str:
     people = approvers - {proposal.made_by_id}
     missing = proposal.approvals_needed - len(people)
     if missing > 0:
-        return "another person approves" if missing == 1 else f"{missing} more people approve"
+        one = "another person approves" if people or proposal.made_by_id else "a person approves"
+        return one if missing == 1 else f"{missing} more people approve"
     author = proposal.version.author_id if proposal.version else None
     if author is not None and not people - {author}:
         return "somebody approves who did not write the policy"

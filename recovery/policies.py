@@ -32,8 +32,9 @@ from recovery.promote import (
     second,
     set_mode,
 )
-from recovery.words import EXCLUDING, EntryKind, PolicyMode
+from recovery.words import EXCLUDING, RELIEF, EntryKind, PolicyMode
 from rules.attempt import InputError
+from verdicts.storable import storable_text
 
 __all__ = [
     "Changed",
@@ -53,6 +54,8 @@ __all__ = [
     "sweep",
 ]
 
+#: Patterns of one kind that a policy may name: more than a page can show are no policy that anybody has read.
+MOST_NAMES = 100
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
@@ -67,6 +70,14 @@ def checked(body: Mapping[str, Any]) -> Rule:
     except msgspec.ValidationError as error:
         message, _, field = str(error).partition(" - at `$")
         raise InputError(f"{field.strip('.`') or 'body'}: {message}") from error
+    for place in ("clusters", "partitions", "symptoms"):
+        names = getattr(rule.match, place)
+        if len(names) > MOST_NAMES:
+            raise InputError(f"match.{place}: at most {MOST_NAMES} patterns")
+        if any(storable_text(name) != name for name in names):
+            raise InputError(f"match.{place}: a name with a character that cannot be stored")
+    if rule.action in RELIEF:
+        raise InputError("action: a policy takes nothing back; an exclusion is lifted by a person, or expires")
     for name, most in CEILING.items():
         if getattr(rule.caps, name) > most:
             raise InputError(f"caps.{name}: no policy may go beyond {most}")

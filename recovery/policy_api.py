@@ -19,13 +19,14 @@ from recovery import labels, permissions, policies, policy_find, trial
 from recovery import policy_serializers as shapes
 from recovery.models import Policy, Promotion, Proposal, Scope
 from recovery.permissions import ReadOr
-from recovery.policy_forms import LabelsForm
+from recovery.policy_forms import LabelsForm, ScopesForm
 from recovery.words import CaseLabel, LabelBasis, Outcome, PolicyMode
 from verdicts.api import Conflict
 from verdicts.api_paging import Pages
 from verdicts.fleet_api import understood
 from verdicts.given import refused
 from verdicts.permissions import ReadOnly
+from verdicts.storable import storable_text
 
 T = TypeVar("T")
 FILTERS = [OpenApiParameter(name, str) for name in ("cluster", "policy", "node")]
@@ -123,7 +124,7 @@ class TryPolicy(APIView):
     @extend_schema(request=shapes.TryPolicySerializer, responses={200: shapes.TriedPolicySerializer})
     def post(self, request: Request) -> Response:
         said = _said(shapes.TryPolicySerializer(data=request.data))
-        tried = _done(lambda: trial.run(said["body"], days=said["days"], cluster=said["cluster"]))
+        tried = _done(lambda: trial.run(said["body"], days=said["days"], cluster=storable_text(said["cluster"])))
         return Response(shapes.TriedPolicySerializer(tried).data)
 
 
@@ -136,21 +137,19 @@ class Scopes(generics.ListAPIView[Scope]):
     serializer_class = shapes.ScopeSerializer
 
     def get_queryset(self) -> QuerySet[Scope]:
-        rows = Scope.objects.select_related("policy").prefetch_related("policy__versions")
-        for name, column in (
-            ("policy", "policy__name"),
-            ("cluster", "cluster"),
-            ("domain", "domain"),
-            ("mode", "mode"),
-        ):
-            if value := self.request.query_params.get(name):
-                rows = rows.filter(**{column: value})
-        return rows.order_by("policy__name", "cluster", "domain")
+        form = ScopesForm(self.request.query_params)
+        understood(form)
+        return form.rows()
 
     def get_serializer_context(self) -> dict[str, Any]:
         return {**super().get_serializer_context(), "user": self.request.user}
 
-    @extend_schema(parameters=[OpenApiParameter(name, str) for name in ("policy", "cluster", "domain", "mode")])
+    @extend_schema(
+        parameters=[
+            *[OpenApiParameter(name, str) for name in ScopesForm.texts],
+            *[OpenApiParameter(n, str, many=True, enum=[w for w, _ in words]) for n, words in ScopesForm.sets.items()],
+        ]
+    )
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
 

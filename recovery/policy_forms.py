@@ -8,10 +8,13 @@ from django.db.models import QuerySet
 
 from recovery import labels, wording
 from recovery.guard_forms import OfCluster
-from recovery.models import Proposal
+from recovery.models import Proposal, Scope
 from recovery.policy_diff import normal
-from recovery.words import CaseLabel, LabelBasis, Outcome
+from recovery.words import CaseLabel, LabelBasis, Outcome, PolicyMode
 from rules.attempt import InputError
+from rules.words import Domain
+from verdicts import wording as verdict_wording
+from verdicts.list_form import ListForm
 from verdicts.storable import storable_text
 
 LONGEST = 20_000
@@ -47,8 +50,9 @@ def body_of(text: str) -> dict[str, Any]:
         raise InputError(f"rule: at most {LONGEST} characters")
     try:
         return tomllib.loads(storable_text(text).replace("\r\n", "\n"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"rule: this is no TOML: {error}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        said = "nested without end" if isinstance(error, RecursionError) else str(error)
+        raise InputError(f"rule: this is no TOML: {said}") from error
 
 
 def text_of(body: Mapping[str, Any]) -> str:
@@ -122,3 +126,25 @@ def outcome(text: str) -> Outcome:
 LABEL_WORDS = [(word.value, wording.LABELS[word].text) for word in CaseLabel]
 BASIS_WORDS = [(word.value, wording.BASES[word]) for word in LabelBasis]
 OUTCOME_WORDS = [(word.value, wording.OUTCOMES[word].text) for word in Outcome]
+
+
+class ScopesForm(ListForm):
+    """Where policies apply, with their modes."""
+
+    labels = {"policy": "Policy", "cluster": "Cluster", "domain": "Domain", "mode": "Mode"}
+    texts = ("policy", "cluster")
+    sets = {
+        "domain": [(word.value, verdict_wording.DOMAINS[word].text) for word in Domain],
+        "mode": [(word.value, wording.MODES[word].text) for word in PolicyMode],
+    }
+
+    def rows(self) -> QuerySet[Scope]:
+        """The scopes asked for, by policy, cluster and domain."""
+        rows = Scope.objects.select_related("policy").prefetch_related("policy__versions")
+        for name, column in (("policy", "policy__name"), ("cluster", "cluster")):
+            if value := self.value(name):
+                rows = rows.filter(**{column: value})
+        for name in self.sets:
+            if values := self.values(name):
+                rows = rows.filter(**{f"{name}__in": values})
+        return rows.order_by("policy__name", "cluster", "domain")

@@ -24,6 +24,7 @@ from rules.attempt import InputError
 from verdicts.guard import Request, keeps_typed, permitted, typed_before
 from verdicts.models import Cluster
 from verdicts.permissions import may_read
+from verdicts.storable import storable_text
 
 MOST_PROMOTIONS = 20
 DAYS = (7, 14, 30, 90)
@@ -186,7 +187,7 @@ def _saved(request: Request, policy: Policy | None, body: Mapping[str, Any], sai
 
 def _preview(body: Mapping[str, Any], present: PolicyVersion | None, said: Mapping[str, str]) -> dict[str, Any]:
     """What would change, and what the body would have done. Raises InputError."""
-    tried = trial.run(body, days=days_of(said["days"]), cluster=said["cluster"])
+    tried = trial.run(body, days=days_of(said["days"]), cluster=storable_text(said["cluster"]))
     spelled = msgspec.to_builtins(policies.checked(body))
     return {
         "trial": tried,

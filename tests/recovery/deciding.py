@@ -39,7 +39,11 @@ def failed(job_id: str = "4711", *, ago: int = 60, nodes: str = "gpu-[01-02]", *
         "partition": "batch",
     }
     attempt, _ = record_attempt(an_attempt(job_id, **(said | more)))
-    attempt.reports.get_or_create(source="scheduler", collector="slurm", defaults={"status": "ok", "body": {}})
+    attempt.reports.get_or_create(
+        source="scheduler",
+        collector="slurm",
+        defaults={"status": "ok", "body": {"source": "scheduler", "collector": "slurm", "status": "ok"}},
+    )
     return attempt
 
 

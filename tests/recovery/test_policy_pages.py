@@ -14,6 +14,7 @@ from recovery.models import Policy, Promotion, Proposal, Scope
 from recovery.policy_diff import normal
 from recovery.policy_forms import START, body_of, text_of
 from recovery.words import PolicyMode, ProposalState
+from rules.attempt import InputError
 from tests.recovery.policy_builders import BODY, a_policy, a_scope, many_right, proposed
 from tests.verdicts.builders import a_user
 
@@ -162,3 +163,25 @@ def test_the_api_does_what_the_pages_do(policy: Policy, scope: Scope) -> None:
     assert policy_find.reading_of(scope).wrong == 1
     low = lead.post(reverse("api-demote", args=[scope.pk]), {"to": "observe", "reason": "bad"}, format="json").json()
     assert low["mode"] == "observe"
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("a = " + "[" * 5000, "this is no TOML: nested without end"),
+        ('action = "restart"\n[match]\nclusters = ["\\u0000"]', "match.clusters: a name with a character"),
+        (f'action = "restart"\n[match]\npartitions = {["p"] * 101}', "match.partitions: at most 100 patterns"),
+        ('action = "lift_exclusion"', "action: a policy takes nothing back"),
+    ],
+)
+def test_a_hostile_or_senseless_rule_is_refused_with_its_field(rule: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        policies.checked(body_of(rule))
+
+
+def test_scopes_are_filtered_and_a_filter_that_is_none_is_refused(scope: Scope) -> None:
+    client = api("vi", "viewer")
+    assert client.get("/api/v1/recovery/scopes?cluster=alpha&mode=observe").json()["count"] == 1
+    assert client.get("/api/v1/recovery/scopes?mode=automatic").json()["count"] == 0
+    for query in ("mode=nonsense", "scope=1", "policy=%00"):
+        assert client.get(f"/api/v1/recovery/scopes?{query}").status_code == 400
