@@ -21,13 +21,14 @@ from django.utils import timezone
 from playwright.sync_api import Page
 
 from recovery import brakes, exclusions, ledger, propose
-from recovery.models import Anomaly, Exclusion, Proposal
+from recovery.models import Anomaly, Exclusion, Policy, Proposal
 from recovery.words import ActionKind, AnomalyKind, BrakeKind, EntryKind, ExclusionKind, VetoKind
 from rules.words import Domain
 from tests.browser.conftest import Visit
 from tests.browser.test_console import too_wide
 from tests.browser.test_rules import a_store
 from tests.recovery.acting import a_failed_attempt
+from tests.recovery.policy_builders import a_policy, a_scope
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, ambiguous_body, an_attempt, nvlink_attempt, nvlink_body
 from tests.verdicts.test_fleet import NOW, a_failure
@@ -63,6 +64,9 @@ def samples() -> dict[str, Any]:
         )
     return {
         "proposal_id": proposal.pk,
+        "name": "leave-out-gpus",
+        "scope_id": a_scope(Policy.objects.get()).pk,
+        "promotion_id": good.pk,
         "anomaly_id": Anomaly.objects.get().pk,
         "exclusion_id": Exclusion.objects.get().pk,
         "incident_id": good.pk,
@@ -93,6 +97,7 @@ def a_recovery() -> Proposal:
     row = Proposal.objects.get(pk=made.pk)
     exclusions.make(row, "gpu-03", ExclusionKind.JOB)
     alpha = row.attempt.cluster
+    a_policy(a_user("pat-of-the-samples", "policy admin"))
     brakes.pull(alpha, BrakeKind.STOP, "too many at once", ada)
     brakes.set_veto(alpha, VetoKind.NODE, "gpu-09", by=ada, reason="in use")
     Anomaly.objects.create(
@@ -186,11 +191,11 @@ def looked_at(page: Page, address: str, scheme: str) -> list[str]:
 def test_no_page_has_a_serious_or_critical_issue(visit: Visit, scheme: str) -> None:
     values = samples()
     client = Client()
-    reader = a_user("everything", "viewer", "operator", "reviewer")
+    reader = a_user("everything", "viewer", "operator", "reviewer", "policy admin")
     client.force_login(reader)
     found = pages(values, client)
     assert len(found) > 10
-    page = visit(group="lead")
+    page = visit(group="administrator")
     problems = [problem for address in found for problem in looked_at(page, address, scheme)]
     assert not problems, "\n".join(problems)
 
