@@ -73,6 +73,15 @@ def run(place: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
             process.wait()
 
 
+def answers(url: str) -> bool:
+    """Whether a PostgreSQL takes connections: it listens before it does."""
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
 @pytest.fixture
 def database(place: Path, run: Callable[..., subprocess.Popen[bytes]]) -> str:
     """The lowest supported PostgreSQL that the system has, with a user who is not its superuser."""
@@ -102,8 +111,9 @@ def database(place: Path, run: Callable[..., subprocess.Popen[bytes]]) -> str:
         "listen_addresses=127.0.0.1",
     ]
     run("postgres", *command, cwd="/", **account.arguments())
-    eventually(lambda: listens(port), 30, (place / "postgres.log").read_text)
-    with psycopg.connect(f"postgresql://admin@127.0.0.1:{port}/postgres", autocommit=True) as connection:
+    admin = f"postgresql://admin@127.0.0.1:{port}/postgres"
+    eventually(lambda: answers(admin), 60, (place / "postgres.log").read_text)
+    with psycopg.connect(admin, autocommit=True) as connection:
         connection.execute("CREATE USER inquest")
         connection.execute("CREATE DATABASE inquest OWNER inquest")
     return f"postgresql://inquest@127.0.0.1:{port}/inquest"
