@@ -25,7 +25,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rules.words import ReportStatus, Source
 from tests.planted import PLANTED
 from tests.verdicts.builders import a_report, an_attempt, an_observation
-from verdicts import conclude, discover, gather, models, record, source_check, source_find, sources, tasks
+from verdicts import collected, conclude, discover, gather, models, record, source_check, source_find, sources, tasks
 from verdicts.choices import Mode
 from verdicts.collectors.ask import Ask, Budget, SourceError, Unreachable
 from verdicts.collectors.config import Clusters, ClusterSettings
@@ -131,8 +131,8 @@ def by_what_collectors_obtained(site: Site) -> None:
     observations = [an_observation(number, body=f"ERROR: {line}") for number, line in enumerate(LINES)]
     for number, line in enumerate(LINES):
         report = a_report(Source.SYSLOG, status=ReportStatus.PARTIAL, reason=line, collector=f"c{number}")
-        record.store_collected(attempt, [], report)
-    record.store_collected(attempt, observations, a_report(kept=len(LINES)))
+        collected.store_collected(attempt, [], report)
+    collected.store_collected(attempt, observations, a_report(kept=len(LINES)))
     assert conclude.attribute_now(conclude.request_attribution(attempt.pk, Mode.SLOW).pk) is not None
 
 
