@@ -21,7 +21,7 @@ from typing import Any
 
 import psycopg
 
-from attribution_site.embedded import Postgres, Valkey
+from attribution_site.embedded import Postgres, Valkey, following
 
 BASE = Path(__file__).resolve().parent.parent.parent
 SAMPLES = BASE / "verdicts" / "samples"
@@ -109,6 +109,8 @@ class Site:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # Whoever ends the tests ends these with them.
+                preexec_fn=following(os.getpid(), signal.SIGTERM),
             )
 
     def start_worker(self, name: str = "worker") -> None:
