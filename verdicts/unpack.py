@@ -164,6 +164,8 @@ def check_entry(entry: zipfile.ZipInfo) -> None:
     """Refuse what is in a zip and is no plain file, or cannot be read within bounds."""
     if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
         raise Refused(f"{said(entry.filename)} is a link or a device: pack the file itself")
+    if entry.header_offset < 0:
+        raise zipfile.BadZipFile(f"{said(entry.filename)} would begin before the archive")
     if entry.flag_bits & 1:
         raise Refused(f"{said(entry.filename)} is encrypted")
     # The other methods may ask for gigabytes of memory by a number in the archive.

@@ -244,6 +244,14 @@ def test_what_a_packer_adds_by_itself_is_left_out(tmp_path: Path) -> None:
     assert unpacked(a_zip(FILES | {"__MACOSX/incident/._x": b"junk"}), "i.zip", tmp_path) == FILES
 
 
+def test_a_file_that_begins_before_its_archive_is_refused(tmp_path: Path) -> None:
+    broken = bytearray(a_zip())
+    # The size of the list, one page too large: everything then lies that much before where it is.
+    broken[-22 + 13] += 1
+    with pytest.raises(Refused, match="i.zip is damaged"):
+        unpack(io.BytesIO(bytes(broken)), "i.zip", tmp_path, SMALL)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_damage_is_a_refusal_or_files_inside_the_folder(data: st.DataObject, tmp_path: Path) -> None:
