@@ -1,7 +1,6 @@
 """What an address asks of the list of anomalies, for page and API alike."""
 
 from collections.abc import Mapping
-from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
@@ -9,7 +8,7 @@ from django.http import QueryDict
 from recovery.models import Anomaly
 from recovery.progress_find import anomalies
 from recovery.words import AnomalyKind
-from verdicts.list_form import ListForm
+from verdicts.list_form import ListForm, id_of
 from verdicts.models import Cluster
 
 KINDS: Mapping[str, str] = {AnomalyKind.CRASH: "Crash", AnomalyKind.HANG: "Hang", AnomalyKind.STRAGGLER: "Straggler"}
@@ -49,7 +48,7 @@ class AnomaliesForm(ListForm):
     def errors(self) -> dict[str, str]:
         """What cannot be understood; an attempt is named by its id."""
         wrong = dict(super().errors)
-        if (text := self.value("attempt")) and _uuid(text) is None:
+        if (text := self.value("attempt")) and id_of(text) is None:
             wrong["attempt"] = f"Attempt: “{text}” is no id."
         return wrong
 
@@ -69,7 +68,7 @@ class AnomaliesForm(ListForm):
         if node := self.value("node"):
             rows = rows.filter(nodes__contains=[node])
         if attempt := self.value("attempt"):
-            rows = rows.filter(attempt=_uuid(attempt))
+            rows = rows.filter(attempt=id_of(attempt))
         if (after := self.moment("after")) is not None:
             rows = rows.filter(detected_at__gte=after)
         if (before := self.moment("before")) is not None:
@@ -77,10 +76,3 @@ class AnomaliesForm(ListForm):
         down = "-" if self.order.startswith("-") else ""
         column = {"detected": "detected_at", "event": "event_at"}[self.order.removeprefix("-")]
         return rows.order_by(f"{down}{column}", "id")
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

@@ -52,11 +52,6 @@ def exclusions() -> QuerySet[Exclusion]:
     )
 
 
-def standing_exclusions() -> QuerySet[Exclusion]:
-    """The nodes that are kept away now."""
-    return exclusions().filter(state=ExclusionState.STANDING.value)
-
-
 def actions() -> QuerySet[Action]:
     """What was done, with its milestones."""
     return Action.objects.select_related("cluster", "proposal__attempt").prefetch_related("milestones")

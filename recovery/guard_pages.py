@@ -32,7 +32,8 @@ def may(permission: str) -> Callable[[Any], bool]:
     return lambda user: user.has_perm(permission)
 
 
-def _clusters() -> list[str]:
+def cluster_names() -> list[str]:
+    """The clusters that have a name."""
     return [name for name in Cluster.objects.order_by("name").values_list("name", flat=True) if name]
 
 
@@ -123,7 +124,7 @@ def _brakes(request: Request, problem: str = "", typed: Any = None, veto: Any = 
         "before": list(brakes_before()[:MOST_BEFORE]),
         "form": form,
         "page": page_of(form.rows(), request.GET.get("page")),
-        "clusters": _clusters(),
+        "clusters": cluster_names(),
         "veto_kinds": [(kind.value, VETO_WORDS[kind]) for kind in VetoKind],
         "problem": problem,
         "typed": typed or {},

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from functools import cached_property
-from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
@@ -12,7 +11,7 @@ from recovery import ledger_words
 from recovery.models import LedgerEntry
 from recovery.words import EntryKind
 from verdicts.facets import LOOKED_AT, MOST_WORDS, Facet, Word
-from verdicts.list_form import ListForm
+from verdicts.list_form import ListForm, id_of
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
@@ -45,7 +44,7 @@ class LedgerForm(ListForm):
     def errors(self) -> dict[str, str]:
         """What in the address cannot be understood."""
         wrong = dict(super().errors)
-        if (attempt := self.value("attempt")) and _uuid(attempt) is None:
+        if (attempt := self.value("attempt")) and id_of(attempt) is None:
             wrong["attempt"] = f"Attempt: “{attempt}” is no attempt's id."
         if (since := self.value("since_number")) and not _NUMBER.fullmatch(since):
             wrong["since_number"] = f"After entry: “{since}” is no entry's number."
@@ -77,7 +76,7 @@ class LedgerForm(ListForm):
         if subject := self.value("subject"):
             rows = rows.filter(_about(subject))
         if attempt := self.value("attempt"):
-            rows = rows.filter(attempt=_uuid(attempt))
+            rows = rows.filter(attempt=id_of(attempt))
         if since := self.value("since_number"):
             rows = rows.filter(link__number__gt=int(since))
         if (after := self.moment("after")) is not None:
@@ -125,10 +124,3 @@ def _about(subject: str) -> Q:
     if colon:
         return Q(subject_kind=kind, subject=name) if name else Q(subject_kind=kind)
     return Q(subject_kind=subject) | Q(subject=subject)
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

@@ -15,14 +15,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from recovery import meter, permissions, policies, policy_find, trial
-from recovery.guard_pages import may, sentence
+from recovery.guard_pages import cluster_names, may, sentence
 from recovery.models import Policy, PolicyVersion, Promotion, Scope
 from recovery.policy_diff import Difference, differences, tightened
 from recovery.policy_forms import START, body_of, text_of
 from recovery.words import PolicyMode
 from rules.attempt import InputError
 from verdicts.guard import Request, keeps_typed, permitted, typed_before
-from verdicts.models import Cluster
 from verdicts.permissions import may_read
 from verdicts.storable import storable_text
 
@@ -169,7 +168,7 @@ def _edit(request: Request, policy: Policy | None) -> HttpResponse:
         "field": field,
         "preview": preview,
         "days": DAYS,
-        "clusters": _clusters(),
+        "clusters": cluster_names(),
     }
     return render(request, "recovery/policy_edit.html", context, status=400 if problem else 200)
 
@@ -283,7 +282,3 @@ def _scope_row(scope_id: UUID) -> Scope:
     if scope is None:
         raise Http404
     return scope
-
-
-def _clusters() -> list[str]:
-    return [name for name in Cluster.objects.order_by("name").values_list("name", flat=True) if name]

@@ -8,7 +8,7 @@ from recovery.models import Proposal
 from recovery.words import ActionKind, Outcome, PolicyMode, ProposalState
 from rules.words import Domain
 from verdicts import wording as verdict_wording
-from verdicts.list_form import ListForm
+from verdicts.list_form import ListForm, id_of
 from verdicts.models import Cluster
 
 WAITING, GOING, ALL = "waiting", "going", "all"
@@ -52,6 +52,15 @@ class QueueForm(ListForm):
         self.choices = {**self.choices, "cluster": [("", "all"), *((name, name) for name in names if name)]}
 
     @property
+    def errors(self) -> dict[str, str]:
+        """What cannot be understood; attempts and incidents are named by their ids."""
+        wrong = dict(super().errors)
+        for name in ("attempt", "incident"):
+            if (text := self.value(name)) and id_of(text) is None:
+                wrong[name] = f"{self.labels[name]}: “{text}” is no id."
+        return wrong
+
+    @property
     def shows(self) -> str:
         """What is asked for: a state that is named shows what has it, whatever else is usual."""
         return self.value("show") or (ALL if self.values("state") or self.value("attempt") else WAITING)
@@ -87,7 +96,7 @@ class QueueForm(ListForm):
             rows = rows.filter(nodes__contains=[node])
         for name, field in (("attempt", "attempt_id"), ("incident", "incident_id")):
             if value := self.value(name):
-                rows = rows.filter(**{field: _uuid(value)})
+                rows = rows.filter(**{field: id_of(value)})
         if (after := self.moment("after")) is not None:
             rows = rows.filter(created_at__gte=after)
         if (before := self.moment("before")) is not None:
@@ -100,10 +109,3 @@ class QueueForm(ListForm):
             "action": "action",
         }
         return rows.order_by(f"{down}{columns[self.order.removeprefix('-')]}", "-created_at", "id")
-
-
-def _uuid(text: str) -> str:
-    """An id, or one that nothing has: what is no id names no row."""
-    plain = text.replace("-", "").lower()
-    is_one = len(plain) == 32 and all(letter in "0123456789abcdef" for letter in plain)
-    return plain if is_one else "0" * 32

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
+from uuid import UUID
 
 from django.http import QueryDict
 
@@ -155,6 +156,14 @@ class ListForm:
         if name in self.times and self._minute(name):
             return f"{self._minute(name).replace('T', ' ')} +00:00"
         return words.get(value, value)
+
+
+def id_of(text: str) -> UUID | None:
+    """An id out of an address; None where the text is none."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def _options(words: Iterable[tuple[str, str]], chosen: list[str]) -> list[Option]:
