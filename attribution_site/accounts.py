@@ -13,7 +13,7 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from attribution_site import noted
-from recovery.ledger import Actor
+from recovery.ledger.entries import Actor
 from verdicts.permissions import may_administer
 
 

@@ -22,7 +22,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYP
 from prometheus_client.registry import Collector
 
 from attribution_site.health import ruleset_digest
-from recovery import find, ledger_find
+from recovery import find
+from recovery.ledger import find as ledger_find
 from verdicts import measure, source_find
 
 log = structlog.get_logger("inquest.metrics")

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from recovery import ledger
+from recovery.ledger import entries as ledger
 from recovery.words import EntryKind
 from verdicts.storable import storable_text
 

@@ -246,7 +246,7 @@ INQUEST_RECOVERY_FILE = env.str("INQUEST_RECOVERY_FILE", default="")
 # The kill switch: while this file is there, nothing is sent to a scheduler but what gives back.
 INQUEST_RECOVERY_STOP_FILE = env.str("INQUEST_RECOVERY_STOP_FILE", default="") or str(DATA_DIR / "recovery.stop")
 
-# How patient detection is, see docs/progress.md and recovery.detect.Limits.
+# How patient detection is, see docs/progress.md and recovery.progress.detect.Limits.
 INQUEST_DETECTION = {
     "multiple": env.float("INQUEST_HANG_MULTIPLE", default=5.0),
     "floor": env.float("INQUEST_HANG_FLOOR_SECONDS", default=300.0),

@@ -33,7 +33,7 @@ from django.views.decorators.http import require_GET
 
 from attribution_site import noted
 from attribution_site.roles import ROLES
-from recovery.ledger import Actor
+from recovery.ledger.entries import Actor
 from verdicts.preferences import carry_at_login
 
 log = structlog.get_logger("inquest.sso")

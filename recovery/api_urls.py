@@ -3,9 +3,9 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("", include("recovery.ledger_api_urls")),
-    path("", include("recovery.queue_api_urls")),
-    path("", include("recovery.policy_api_urls")),
-    path("", include("recovery.progress_api_urls")),
-    path("", include("recovery.record_api_urls")),
+    path("", include("recovery.ledger.api_urls")),
+    path("", include("recovery.review.api_urls")),
+    path("", include("recovery.policies.api_urls")),
+    path("", include("recovery.progress.api_urls")),
+    path("", include("recovery.record.api_urls")),
 ]

@@ -15,9 +15,9 @@ class RecoveryConfig(AppConfig):
 
     def ready(self) -> None:
         # Whoever begins an action wakes the dispatcher, so every process knows where that listens.
-        importlib.import_module("recovery.queue")
+        importlib.import_module("recovery.acting.queue")
         # A mistake in the file is told at the start of the process that reads it, by its key.
-        sites = importlib.import_module("recovery.sites")
+        sites = importlib.import_module("recovery.acting.sites")
         try:
             sites.current_sites()
         except sites.SiteError as error:

@@ -11,8 +11,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from recovery import ledger, permissions
-from recovery.ledger import Actor
+from recovery import permissions
+from recovery.ledger import entries as ledger
+from recovery.ledger.entries import Actor
 from recovery.models import Brake, Veto
 from recovery.stop_file import killed
 from recovery.words import BrakeKind, EntryKind, VetoKind

@@ -8,8 +8,8 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from recovery.policies.find import blamed_before
 from recovery.policy import Case, OptIn, opted
-from recovery.policy_find import blamed_before
 from rules.words import Domain, Maturity, ReportStatus, Source, State, Strength
 from verdicts.choices import CollectionReason, Scheduler
 from verdicts.models import Attempt, Collection, Observation, Verdict

@@ -12,9 +12,10 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from recovery import brakes, exclusions, guards, incidents, ledger, permissions, standing
+from recovery import brakes, exclusions, guards, incidents, permissions, standing
 from recovery.facts import Refusal
-from recovery.ledger import Actor
+from recovery.ledger import entries as ledger
+from recovery.ledger.entries import Actor
 from recovery.machine import WrongMove
 from recovery.models import Action, Decision, Proposal, Veto
 from recovery.moves import Guarded, approved, begin, end, held, move, plan_of

@@ -10,8 +10,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from recovery import brakes, ledger, permissions, standing
-from recovery.ledger import Actor
+from recovery import brakes, permissions, standing
+from recovery.ledger import entries as ledger
+from recovery.ledger.entries import Actor
 from recovery.models import Exclusion, Proposal
 from recovery.moves import begin, hold_cluster, plan_of
 from recovery.relief import propose_relief

@@ -12,8 +12,9 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from recovery import ledger, permissions
-from recovery.ledger import Actor
+from recovery import permissions
+from recovery.ledger import entries as ledger
+from recovery.ledger.entries import Actor
 from recovery.models import Exclusion, Incident, Proposal
 from recovery.moves import held, hold_cluster, move
 from recovery.policy import NODE_DOMAINS

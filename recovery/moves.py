@@ -10,10 +10,11 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from recovery import guards, ledger, machine, standing
+from recovery import guards, machine, standing
 from recovery import plan as plans
 from recovery.facts import Facts, Refusal
-from recovery.ledger import Actor
+from recovery.ledger import entries as ledger
+from recovery.ledger.entries import Actor
 from recovery.models import Action, Proposal
 from recovery.plan import Plan
 from recovery.words import ActionState, EntryKind, ProposalState

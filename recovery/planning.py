@@ -12,7 +12,7 @@ from recovery import plan as plans
 from recovery.caps import Caps, bounded
 from recovery.case_of import blamed, cause_and_locus, evidence, gaps, overturned_by
 from recovery.facts import Facts
-from recovery.ledger import Actor
+from recovery.ledger.entries import Actor
 from recovery.models import PolicyVersion
 from recovery.plan import Plan, Taken
 from recovery.policy import RESTARTS, Case, Rule

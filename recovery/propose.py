@@ -16,14 +16,16 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from recovery import exclusions, guards, incidents, ledger, permissions, planning, policies, policy, standing
+from recovery import exclusions, guards, incidents, permissions, planning, policy, standing
 from recovery import plan as plans
 from recovery.case_of import case_of, collecting, opt_in
 from recovery.facts import Refusal
-from recovery.ledger import Actor
+from recovery.ledger import entries as ledger
+from recovery.ledger.entries import Actor
 from recovery.models import Anomaly, Consideration, Intake, Policy, PolicyVersion, Proposal, Scope
 from recovery.moves import Guarded, begin, hold_cluster, move
 from recovery.plan import Plan
+from recovery.policies import record as policies
 from recovery.policy import Case, OptIn, Rule
 from recovery.topology import Topology
 from recovery.words import (

@@ -7,10 +7,11 @@ import msgspec
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from recovery import cost, ledger
+from recovery import cost
 from recovery import plan as plans
 from recovery.caps import Caps
-from recovery.ledger import Actor
+from recovery.ledger import entries as ledger
+from recovery.ledger.entries import Actor
 from recovery.models import Exclusion, Proposal
 from recovery.plan import Plan
 from recovery.words import (

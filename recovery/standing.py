@@ -9,13 +9,14 @@ from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
 from recovery import plan as plans
-from recovery import policies, progress
 from recovery.caps import Caps
 from recovery.facts import Away, BrakeNow, Element, Facts, Restarted, Shared, Took, VetoNow, WrongExclusion
 from recovery.guards import WRONG_MEMORY, gained
 from recovery.models import Action, ActuatorState, Brake, Decision, Exclusion, Incident, Proposal, RankProgress, Veto
 from recovery.plan import Plan
+from recovery.policies import record as policies
 from recovery.policy import DISTURBING, RESTARTS
+from recovery.progress import record as progress
 from recovery.stop_file import killed
 from recovery.topology import Topology, elements_of, of_cluster, recent_attempts
 from recovery.words import (

@@ -1,5 +1,7 @@
 """What Celery runs for recovery."""
 
-from recovery import act_tasks, ledger_tasks, watch_tasks
+from recovery.acting import tasks as act_tasks
+from recovery.ledger import tasks as ledger_tasks
+from recovery.progress import tasks as watch_tasks
 
 __all__ = ["act_tasks", "ledger_tasks", "watch_tasks"]

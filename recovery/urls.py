@@ -5,9 +5,9 @@ from django.urls import URLPattern, URLResolver, include, path
 app_name = "recovery"
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("", include("recovery.ledger_urls")),
-    path("", include("recovery.queue_urls")),
-    path("", include("recovery.policy_urls")),
-    path("", include("recovery.progress_urls")),
-    path("", include("recovery.record_urls")),
+    path("", include("recovery.ledger.urls")),
+    path("", include("recovery.review.urls")),
+    path("", include("recovery.policies.urls")),
+    path("", include("recovery.progress.urls")),
+    path("", include("recovery.record.urls")),
 ]

@@ -13,12 +13,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from recovery import guards, meter, shared_cause
+from recovery import guards, shared_cause
 from recovery.bench.faults import HOUR, REPAIR, Fault, Fleet, Said, Verdicts, first_error, verdict
 from recovery.caps import bounded
 from recovery.facts import Away, Element, Facts, Restarted, Shared, Took, WrongExclusion
 from recovery.plan import Plan
 from recovery.plan_sketch import sketch
+from recovery.policies import meter
 from recovery.policy import Case, Rule, matches
 from recovery.words import ActionKind, PolicyMode
 from rules.words import Domain, Maturity, State

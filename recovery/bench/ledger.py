@@ -19,8 +19,9 @@ from resource import RUSAGE_CHILDREN, getrusage
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from recovery import chain, ledger_keys
-from recovery.canonical import canonical
+from recovery.ledger import chain
+from recovery.ledger import keys as ledger_keys
+from recovery.ledger.canonical import canonical
 
 CHECKPOINT_EVERY = 6000  # ten minutes at ten entries a second
 

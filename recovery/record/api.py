@@ -14,9 +14,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from recovery.ledger import Actor
-from recovery.ledger_api import MayExport
-from recovery.ledger_keys import KeyFileError
+from recovery.ledger.api import MayExport
+from recovery.ledger.entries import Actor
+from recovery.ledger.keys import KeyFileError
 from recovery.record import export, load, pages
 from recovery.record.container import BadRecord
 from rules.attempt import InputError

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import click
 
-from recovery import ledger_keys
+from recovery.ledger import keys as ledger_keys
 from recovery.record.container import BadRecord
 from recovery.record.read import Report, open_record
 from rules.verdict import plain_text

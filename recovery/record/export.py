@@ -16,8 +16,11 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from recovery import checkpoints, ledger, ledger_export, ledger_keys
-from recovery.ledger import Actor
+from recovery.ledger import checkpoints
+from recovery.ledger import entries as ledger
+from recovery.ledger import export as ledger_export
+from recovery.ledger import keys as ledger_keys
+from recovery.ledger.entries import Actor
 from recovery.models import LedgerCheckpoint, LedgerEntry
 from recovery.record import bag, page, rows
 from recovery.record.mark import BASE

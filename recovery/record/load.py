@@ -19,8 +19,9 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from recovery import ledger, ledger_keys
-from recovery.ledger import Actor
+from recovery.ledger import entries as ledger
+from recovery.ledger import keys as ledger_keys
+from recovery.ledger.entries import Actor
 from recovery.record import again
 from recovery.record.container import BadRecord
 from recovery.record.read import Record, VerdictOf, open_record

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from recovery import ledger
-from recovery.ledger_words import ENTRIES
+from recovery.ledger import entries as ledger
+from recovery.ledger.words import ENTRIES
 from recovery.models import LedgerEntry
 from verdicts import compare, presentation
 from verdicts.models import Attempt, Verdict

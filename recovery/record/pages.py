@@ -7,7 +7,7 @@ from django.http import FileResponse, Http404, HttpResponse
 from django.views.decorators.http import require_POST
 
 from recovery import permissions
-from recovery.ledger import Actor
+from recovery.ledger.entries import Actor
 from recovery.record import export
 from verdicts.guard import Request, permitted
 from verdicts.models import Attempt

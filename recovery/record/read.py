@@ -12,7 +12,8 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from recovery import chain, ledger_keys
+from recovery.ledger import chain
+from recovery.ledger import keys as ledger_keys
 from recovery.record import bag
 from recovery.record.bag import Signature
 from recovery.record.container import DAMAGED, MOST_BYTES, BadRecord, blocks, check_container, lines, whole

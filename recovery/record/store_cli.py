@@ -16,7 +16,7 @@ django.setup()
 
 from django.db import DatabaseError  # noqa: E402
 
-from recovery import ledger_keys  # noqa: E402
+from recovery.ledger import keys as ledger_keys  # noqa: E402
 from recovery.record import export as exporting  # noqa: E402
 from recovery.record import load  # noqa: E402
 from recovery.record.cli import keys_of, refuse  # noqa: E402

@@ -6,7 +6,8 @@ from typing import Any
 from django import template
 from django.utils import timezone
 
-from recovery import ledger_words, wording
+from recovery import wording
+from recovery.ledger import words as ledger_words
 from verdicts.wording import Look, plain
 
 register = template.Library()

@@ -20,7 +20,8 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 from playwright.sync_api import Page
 
-from recovery import brakes, exclusions, ledger, propose
+from recovery import brakes, exclusions, propose
+from recovery.ledger import entries as ledger
 from recovery.models import Anomaly, Exclusion, Policy, Proposal
 from recovery.words import ActionKind, AnomalyKind, BrakeKind, EntryKind, ExclusionKind, VetoKind
 from rules.words import Domain

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from recovery import policies
+from recovery.policies import record as policies
 from recovery.words import CaseLabel, PolicyMode
 from tests.recovery.policy_builders import a_policy, a_scope, label, many_right, proposed
 from tests.verdicts.builders import a_user

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from recovery import progress, watch
 from recovery.models import Anomaly
-from recovery.progress import Sign
+from recovery.progress import record as progress
+from recovery.progress import watch
+from recovery.progress.record import Sign
 from recovery.words import Via
 from tests.browser.conftest import Visit
 from tests.browser.test_console import too_wide

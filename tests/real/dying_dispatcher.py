@@ -21,7 +21,8 @@ import django
 django.setup()
 
 from attribution_site.embedded import follow_parent  # noqa: E402
-from recovery import act, sites, verify, watchdog  # noqa: E402
+from recovery.acting import dispatch as act  # noqa: E402
+from recovery.acting import sites, verify, watchdog  # noqa: E402
 from recovery.actuators.base import Aim, Look  # noqa: E402
 from verdicts import limits  # noqa: E402
 

@@ -21,12 +21,15 @@ from django.db import connection
 from django.test import Client
 from psycopg.conninfo import conninfo_to_dict
 
-from recovery import policies, policy_find, progress, promote
 from recovery.actuators.slurm import Slurm
 from recovery.actuators.slurm_ways import Ways
 from recovery.actuators.stepper import Turn
 from recovery.models import Action, Exclusion, LedgerEntry, Milestone, Proposal
-from recovery.progress import Sign
+from recovery.policies import find as policy_find
+from recovery.policies import promote
+from recovery.policies import record as policies
+from recovery.progress import record as progress
+from recovery.progress.record import Sign
 from recovery.words import ActionKind, EntryKind, PolicyMode, Via
 from rules.words import Domain
 from tests.real.running import Site, a_site

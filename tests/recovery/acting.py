@@ -12,13 +12,15 @@ import msgspec
 from django.db import transaction
 from django.utils import timezone
 
-from recovery import act, moves, sites
+from recovery import moves
 from recovery import plan as plans
+from recovery.acting import dispatch as act
+from recovery.acting import sites
 from recovery.actuators.base import Actuator
 from recovery.actuators.slurm import Slurm
 from recovery.caps import Caps
 from recovery.cost import Cost, Figure
-from recovery.ledger import Actor
+from recovery.ledger.entries import Actor
 from recovery.models import Action, Proposal
 from recovery.plan import Plan
 from recovery.words import ActionKind, PolicyMode, ProposalState

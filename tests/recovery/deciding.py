@@ -5,8 +5,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from recovery import policies
 from recovery.models import Intake, Proposal, Scope
+from recovery.policies import record as policies
 from recovery.propose import INTAKE, LOOK_BACK
 from recovery.words import PolicyMode
 from rules.verdict import AffectedNode, canonical_json

@@ -7,8 +7,9 @@ from typing import Any
 
 from django.utils import timezone
 
-from recovery import policies, policy_find
 from recovery.models import Case, Policy, Proposal, Scope
+from recovery.policies import find as policy_find
+from recovery.policies import record as policies
 from recovery.words import CaseLabel, LabelBasis, PolicyMode, ProposalState
 from rules.words import Domain
 from verdicts.models import Attempt, Cluster

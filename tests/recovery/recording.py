@@ -14,8 +14,10 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test import override_settings
 
-from recovery import decide, intake, ledger_keys, propose
-from recovery.ledger import Actor
+from recovery import decide, propose
+from recovery.ledger import intake
+from recovery.ledger import keys as ledger_keys
+from recovery.ledger.entries import Actor
 from recovery.models import Intake
 from recovery.record import bag, export
 from recovery.record.mark import BASE

@@ -1,7 +1,7 @@
 """A cluster without a database: the real guards, moves, steps and Slurm actuator over a scheduler that misbehaves.
 
 What is simulated is the store (proposals, vetoes, brakes, exclusions in memory), the clock and Slurm; what the dispatcher
-does between two rows is `recovery.act`'s loop with the same pure functions.
+does between two rows is `recovery.acting.dispatch`'s loop with the same pure functions.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from recovery import act, brakes, moves
-from recovery.ledger import Actor
+from recovery import brakes, moves
+from recovery.acting import dispatch as act
+from recovery.ledger.entries import Actor
 from recovery.models import Action, Exclusion, LedgerEntry, Milestone, Proposal
 from recovery.words import ActionKind, ActionState, EntryKind, ProposalState, VetoKind
 from tests.recovery.acting import a_failed_attempt, acting_on, an_action, dispatch, lose_worker, the_job

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from recovery import ledger_keys
-from recovery.canonical import NotCanonical, canonical
-from recovery.chain import (
+from recovery.ledger import keys as ledger_keys
+from recovery.ledger.canonical import NotCanonical, canonical
+from recovery.ledger.chain import (
     START,
     Content,
     Report,

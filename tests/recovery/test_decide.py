@@ -8,7 +8,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from recovery import brakes, decide, exclusions, machine, moves, propose
-from recovery.ledger import Actor
+from recovery.ledger.entries import Actor
 from recovery.models import Action, Brake, Decision, Exclusion, LedgerEntry, Proposal, RankProgress
 from recovery.words import (
     ActionKind,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from recovery import blind, detect
-from recovery.blind import Heard, Way
-from recovery.detect import FatalLine, Limits, RankState
+from recovery.progress import blind, detect
+from recovery.progress.blind import Heard, Way
+from recovery.progress.detect import FatalLine, Limits, RankState
 from rules.words import Role
 
 LIMITS = Limits()

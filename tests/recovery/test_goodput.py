@@ -8,10 +8,13 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from recovery import goodput, goodput_find, progress, watch
-from recovery.goodput import Failure, Run
+from recovery.goodput import find as goodput_find
+from recovery.goodput import reckon as goodput
+from recovery.goodput.reckon import Failure, Run
 from recovery.models import Anomaly
-from recovery.progress import Sign
+from recovery.progress import record as progress
+from recovery.progress import watch
+from recovery.progress.record import Sign
 from recovery.words import Via
 from rules.attempt import Attempt as GivenAttempt
 from tests.recovery.test_progress import NOW, an_attempt

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from recovery import intake
+from recovery.ledger import intake
 from recovery.models import Intake, LedgerContent, LedgerEntry, LedgerLink
 from recovery.words import EntryKind
 from tests.verdicts.builders import a_user

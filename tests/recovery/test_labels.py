@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from recovery import labels, policy_find
 from recovery.models import Exclusion, LedgerEntry, Scope
+from recovery.policies import find as policy_find
+from recovery.policies import labels
 from recovery.words import CaseLabel, EntryKind, ExclusionKind, LabelBasis, Outcome, ProposalState
 from rules.attempt import InputError
 from tests.recovery.policy_builders import a_policy, a_scope, proposed

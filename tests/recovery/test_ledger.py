@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from recovery import ledger
-from recovery.chain import START, body_hash, content_hash, link_hash
+from recovery.ledger import entries as ledger
+from recovery.ledger.chain import START, body_hash, content_hash, link_hash
 from recovery.models import LedgerCheckpoint, LedgerContent, LedgerEntry, LedgerLink, Veto
 from recovery.words import EntryKind, VetoKind
 from tests.verdicts.builders import a_user

@@ -12,8 +12,11 @@ from pytest_django import Settings
 from pytest_httpserver import HTTPServer
 
 from attribution_site.cli import main
-from recovery import checkpoints, ledger, ledger_export, ledger_keys
-from recovery.chain import verify
+from recovery.ledger import checkpoints
+from recovery.ledger import entries as ledger
+from recovery.ledger import export as ledger_export
+from recovery.ledger import keys as ledger_keys
+from recovery.ledger.chain import verify
 from recovery.models import LedgerCheckpoint, LedgerEntry, LedgerLink
 from recovery.words import EntryKind
 from verdicts.webhook import Webhook, signature

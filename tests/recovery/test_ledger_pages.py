@@ -10,8 +10,10 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 from rest_framework.test import APIClient
 
-from recovery import checkpoints, ledger, ledger_keys
-from recovery.chain import verify
+from recovery.ledger import checkpoints
+from recovery.ledger import entries as ledger
+from recovery.ledger import keys as ledger_keys
+from recovery.ledger.chain import verify
 from recovery.models import LedgerEntry, LedgerLink
 from recovery.words import EntryKind
 from tests.verdicts.builders import a_user

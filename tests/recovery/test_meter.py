@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recovery import meter
-from recovery.meter import Labelled
+from recovery.policies import meter
+from recovery.policies.meter import Labelled
 
 NOW = datetime(2026, 11, 3, tzinfo=UTC)
 WEEKS = timedelta(days=14)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from recovery import guards, moves, propose, sites, standing
+from recovery import guards, moves, propose, standing
+from recovery.acting import sites
 from recovery.facts import Element
 from recovery.models import ActuatorState, Consideration
 from recovery.plan import decode

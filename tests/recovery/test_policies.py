@@ -7,9 +7,12 @@ import msgspec
 import pytest
 from django.utils import timezone
 
-from recovery import labels, policies, policy_find, policy_watch
 from recovery.models import Brake, LedgerEntry, Policy, Promotion, Scope
-from recovery.policy_diff import differences, tightened
+from recovery.policies import find as policy_find
+from recovery.policies import labels
+from recovery.policies import record as policies
+from recovery.policies import watch as policy_watch
+from recovery.policies.diff import differences, tightened
 from recovery.words import BrakeKind, CaseLabel, EntryKind, LabelBasis, PolicyMode
 from rules.attempt import InputError
 from rules.verdict import Verdict as EngineVerdict

@@ -9,10 +9,11 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
-from recovery import policies, policy_find
 from recovery.models import Policy, Promotion, Proposal, Scope
-from recovery.policy_diff import normal
-from recovery.policy_forms import START, body_of, text_of
+from recovery.policies import find as policy_find
+from recovery.policies import record as policies
+from recovery.policies.diff import normal
+from recovery.policies.forms import START, body_of, text_of
 from recovery.words import PolicyMode, ProposalState
 from rules.attempt import InputError
 from tests.recovery.policy_builders import BODY, a_policy, a_scope, many_right, proposed

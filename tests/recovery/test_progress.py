@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from recovery import progress
 from recovery.models import ProgressSample, RankProgress
-from recovery.progress import Sign
+from recovery.progress import record as progress
+from recovery.progress.record import Sign
 from recovery.words import Via
 from rules.attempt import Attempt as GivenAttempt
 from rules.attempt import InputError

@@ -17,9 +17,10 @@ from django.utils import timezone
 from pytest_httpserver import HTTPServer
 from rest_framework.test import APIClient
 
-from recovery import progress, watch
 from recovery.models import Anomaly, RankProgress
-from recovery.progress import Sign
+from recovery.progress import record as progress
+from recovery.progress import watch
+from recovery.progress.record import Sign
 from recovery.words import Via
 from tests.recovery.test_progress import an_attempt
 from tests.verdicts.builders import a_user

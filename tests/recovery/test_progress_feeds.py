@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from pytest_httpserver import HTTPServer
 
-from recovery import progress, progress_feeds
 from recovery.models import ProgressFeed, ProgressReading, RankProgress
+from recovery.progress import feeds as progress_feeds
+from recovery.progress import record as progress
 from tests.recovery.test_progress import an_attempt
 from verdicts import clusters
 from verdicts.collectors.config import Clusters, ConfigError, read_clusters

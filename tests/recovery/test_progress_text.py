@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recovery.progress_text import Line, last_of, said
+from recovery.progress.text import Line, last_of, said
 
 STEPS = {
     "Megatron-LM": (

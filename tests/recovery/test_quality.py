@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from recovery import quality
 from recovery.models import Case, Decision, Exclusion, Proposal
+from recovery.review import quality
 from recovery.words import CaseLabel, DecisionKind, LabelBasis, RejectReason
 from tests.recovery.policy_builders import a_policy, a_scope, proposed
 from tests.verdicts.builders import a_user

@@ -11,8 +11,9 @@ from django.test import Client
 from pytest_django import DjangoDbBlocker, Settings
 
 from attribution_site.cli import main
-from recovery import intake, propose
-from recovery.ledger import Actor
+from recovery import propose
+from recovery.ledger import intake
+from recovery.ledger.entries import Actor
 from recovery.models import Intake, LedgerEntry, Proposal
 from recovery.record import load
 from recovery.record.container import BadRecord

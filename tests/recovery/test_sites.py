@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from django.db import DatabaseError
 from django.utils import timezone
 
-from recovery import sites
+from recovery.acting import sites
+from recovery.acting.cli import recovery
+from recovery.acting.sites import SiteError, read_sites
 from recovery.actuators.base import Unseen
 from recovery.models import Action, ActuatorState, LedgerEntry
-from recovery.recovery_cli import recovery
-from recovery.sites import SiteError, read_sites
 from recovery.words import RELIEF, ActionKind, EntryKind
 from tests.recovery.acting import acting_on, an_action
 from tests.recovery.fake_slurm import FakeSlurm
@@ -114,7 +114,7 @@ def test_the_kill_switch_works_without_a_database(stop_file: Path, monkeypatch: 
     def away(*_: Any, **__: Any) -> None:
         raise DatabaseError("away")
 
-    monkeypatch.setattr("recovery.recovery_cli.transaction.atomic", away)
+    monkeypatch.setattr("recovery.acting.cli.transaction.atomic", away)
     done = CliRunner().invoke(recovery, ["stop", "--reason", "now"])
     assert done.exit_code == 0 and stop_file.exists()
     assert "could not be written" in done.output

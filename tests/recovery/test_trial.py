@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from recovery import decide, labels, moves, propose, trial
+from recovery import decide, moves, propose
 from recovery.models import LedgerEntry, Policy
-from recovery.policy_find import blamed_before
+from recovery.policies import labels, trial
+from recovery.policies.find import blamed_before
 from recovery.words import CaseLabel, LabelBasis
 from rules.attempt import InputError
 from tests.recovery.deciding import a_cluster, a_policy, failed, judged

@@ -9,10 +9,12 @@ import pytest
 from django.core.cache import cache
 from django.utils import timezone
 
-from recovery import chores, find, progress, verify, watchdog
+from recovery import find
+from recovery.acting import chores, verify, watchdog
+from recovery.goodput.timings import PARTS, Moments, parts, spread, spreads, to_goodput
 from recovery.models import Action, ActuatorState, LedgerEntry, Milestone, ProgressSample
-from recovery.progress import Sign
-from recovery.timings import PARTS, Moments, parts, spread, spreads, to_goodput
+from recovery.progress import record as progress
+from recovery.progress.record import Sign
 from recovery.words import ActionState, EntryKind, Via
 from tests.recovery.acting import a_failed_attempt, acting_on, an_action, dispatch, lose_worker, the_job
 from tests.recovery.fake_slurm import FakeSlurm, Killed

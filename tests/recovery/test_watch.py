@@ -9,10 +9,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from recovery import progress, propose, watch
-from recovery.detect import FatalLine
+from recovery import propose
 from recovery.models import Anomaly, Blindness, LedgerEntry, ProgressFeed, ProgressReading
-from recovery.progress import Sign
+from recovery.progress import record as progress
+from recovery.progress import watch
+from recovery.progress.detect import FatalLine
+from recovery.progress.record import Sign
 from recovery.words import EntryKind, Via
 from rules.words import Domain, Role
 from tests.recovery.deciding import a_cluster, a_policy, in_mode

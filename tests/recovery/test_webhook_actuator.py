@@ -13,9 +13,9 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from recovery.acting.sites import SiteError, read_sites
 from recovery.actuators.base import MaybeApplied, NotApplied, Refused, Unseen
 from recovery.actuators.webhook import Webhook
-from recovery.sites import SiteError, read_sites
 from recovery.words import ActionKind, ActionState
 from tests.recovery.test_stepper import Run, an_aim
 

@@ -1,0 +1,1 @@
+"""What acts on schedulers: the dispatcher, looking at what came of it, the watchdog."""

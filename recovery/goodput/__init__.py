@@ -1,0 +1,1 @@
+"""What failures cost, and where the time of recovery went."""

@@ -1,0 +1,1 @@
+"""The decision ledger: append-only, chained, signed."""

@@ -1,0 +1,12 @@
+"""The addresses of the ledger's pages."""
+
+from django.urls import path
+
+from recovery.ledger import pages
+
+urlpatterns = [
+    path("ledger/", pages.entries, name="ledger"),
+    path("ledger/export/", pages.export, name="ledger-export"),
+    path("ledger/<int:number>/", pages.entry, name="ledger-entry"),
+    path("ledger/<int:number>/proof/", pages.proof, name="ledger-proof"),
+]

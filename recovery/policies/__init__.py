@@ -1,0 +1,1 @@
+"""Policies and the record that lets them act: versions, promotion, labels, simulation."""

@@ -1,0 +1,1 @@
+"""How far workloads got, and what is detected from it: crashes, hangs, stragglers."""

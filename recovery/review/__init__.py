@@ -1,0 +1,1 @@
+"""Where people see and decide: the queue of proposals, guards, exclusions, and how often recovery was wrong."""
