@@ -31,7 +31,7 @@ from rules.words import Domain
 from verdicts import conclude, limits, record, talk
 from verdicts import serializers as shapes
 from verdicts.api_paging import Pages
-from verdicts.choices import Label, Mode, RequestState
+from verdicts.choices import Label, Mode, Origin, RequestState
 from verdicts.evidence import effective_reports
 from verdicts.filters import AttemptFilter, unknown_parameters
 from verdicts.given import (
@@ -99,7 +99,7 @@ class Attempts(_List):
     serializer_class = shapes.AttemptSerializer
     filter_backends = [KnownFilters]
     filterset_class = AttemptFilter
-    queryset = Attempt.objects.for_list()
+    queryset = Attempt.objects.for_list().exclude(origin=Origin.DRILL.value)
 
     @extend_schema(
         request={"application/json": ATTEMPT},
@@ -371,7 +371,7 @@ class Nodes(_List):
     """Nodes, with how often a standing verdict names them."""
 
     serializer_class = shapes.NodeSerializer
-    queryset = Node.objects.for_list()
+    queryset = Node.objects.for_list().own()
 
 
 class RulesetInForce(APIView):

@@ -55,6 +55,14 @@ class Scheduler(StrEnum):
     STATIC = "static"
 
 
+class Origin(StrEnum):
+    """Where an attempt comes from. Only what is this site's own counts in figures: see `verdicts.own`."""
+
+    OWN = "own"
+    IMPORTED = "imported"  # a record of another site
+    DRILL = "drill"  # made up for a retention drill, and removed at its end; no list has it
+
+
 class CollectionReason(StrEnum):
     """Why evidence is collected."""
 

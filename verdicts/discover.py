@@ -25,6 +25,7 @@ from verdicts.collectors.source import Found
 from verdicts.evidence import given_attempt
 from verdicts.lease import Kept, Lease, LeaseLost, Turns
 from verdicts.models import Attempt, Discovery
+from verdicts.own import own
 from verdicts.redaction import clean_text
 from verdicts.storable import moment, storable, storable_text
 from verdicts.waking import wake_again
@@ -209,7 +210,7 @@ def vanished(cluster: ClusterSettings, found: Found, *, by: Discovery | None = N
     if found.listed is None:
         return []
     told = {storable_text(job) for job in {attempt.job_id for attempt in found.attempts} | found.listed}
-    going_on = Attempt.objects.filter(cluster=cluster_row(cluster.name), ended_at__isnull=True, found_by=by)
+    going_on = Attempt.objects.filter(own(), cluster=cluster_row(cluster.name), ended_at__isnull=True, found_by=by)
     back = going_on.filter(missing_since__isnull=False, job_id__in=told)
     back.update(missing_since=None)
     away = going_on.exclude(scheduler="").exclude(job_id__in=told)

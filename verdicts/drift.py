@@ -31,6 +31,7 @@ from rules.ruleset import Ruleset
 from verdicts import conclude
 from verdicts.catalogue import LEAVE_NOTHING
 from verdicts.models import Attempt, DriftCheck, Finding, UnrecognisedLine, Verdict
+from verdicts.own import own
 from verdicts.rule_find import IMAGE
 
 log = structlog.get_logger("inquest.rules")
@@ -190,7 +191,9 @@ def report_json(found: Report) -> dict[str, Any]:
 
 def _window(after: datetime, before: datetime) -> _Stored:
     """Attempts, node days, versions and matches by rule of the standing verdicts of a time."""
-    standing = Verdict.objects.current().filter(happened_at__gte=after, happened_at__lt=before).order_by()
+    standing = (
+        Verdict.objects.current().filter(own("attempt"), happened_at__gte=after, happened_at__lt=before).order_by()
+    )
     given: QuerySet[Any, Any] = Attempt.nodes.through.objects.filter(attempt_id=OuterRef("attempt_id")).order_by()
     nodes = given.values("attempt_id").annotate(number=Count("*")).values("number")
     lasted = ExpressionWrapper(F("attempt__ended_at") - F("attempt__started_at"), output_field=DurationField())

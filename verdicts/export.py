@@ -16,7 +16,7 @@ from verdicts.listing import Line, lines
 COLUMNS = (
     "attempt", "verdict", "cluster", "workload", "job_id", "restart_count", "user", "account", "state", "domain",
     "strength", "headline", "nodes", "coverage", "not_seen_whole", "reviews", "ruleset", "mode", "ended_at",
-    "created_at", "page",
+    "created_at", "origin", "page",
 )  # fmt: skip
 #: A spreadsheet takes a cell that begins so for a formula; some strip blanks first, some read wide forms.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "＝", "＋", "－", "＠")
@@ -51,6 +51,7 @@ def record(line: Line) -> dict[str, Any]:
         "mode": row.mode,
         "ended_at": _time(verdict.ended_at if verdict else line.attempt.ended_at),
         "created_at": _time(row.created_at),
+        "origin": row.origin,
         "page": address,
     }
 

@@ -16,7 +16,7 @@ from django.db import connection
 
 from rules.words import Domain, Source, State, Strength
 from verdicts import wording
-from verdicts.choices import Label
+from verdicts.choices import Label, Origin
 from verdicts.filters import COVERAGE, NOT_ANALYSED, READ_THROUGH, VerdictFilter
 from verdicts.keyset import Keyset
 from verdicts.models import ListRow
@@ -29,7 +29,7 @@ MOST_WORDS = 12
 
 _COLUMNS = (
     "domain", "state", "strength", "cluster", "coverage", "user", "account", "workload", "ruleset", "reviewed",
-    "asked", "nodes", "tags",
+    "asked", "origin", "nodes", "tags",
 )  # fmt: skip
 
 COVERAGE_WORDS = {"whole": "Every source seen", "degraded": "A source failed", "narrow": "Some not collected"}
@@ -39,6 +39,7 @@ REVIEW_WORDS = {
     "any": "Reviewed",
     "decided": "Right or wrong",
 }
+ORIGIN_WORDS = {Origin.OWN.value: "This site", Origin.IMPORTED.value: "Imported"}
 ATTRIBUTION_WORDS = {"open": "Being made", "failed": "Failed"}
 
 
@@ -122,6 +123,7 @@ _FACETS: tuple[tuple[str, str, str, dict[str, str] | None], ...] = (
     ("workload", "Workload", _column("workload"), None),
     ("ruleset", "Ruleset", _column("ruleset"), None),
     ("attribution", "Attribution", _column("asked"), ATTRIBUTION_WORDS),
+    ("origin", "Origin", _column("origin"), ORIGIN_WORDS),
 )
 LABELS = {name: label for name, label, _, _ in _FACETS}
 

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import QueryDict
 
 from rules.words import STRENGTHS, Domain, Source, State, Strength
-from verdicts.choices import FindingStatus, Label, Mode
+from verdicts.choices import FindingStatus, Label, Mode, Origin
 from verdicts.find import AttemptQuerySet
 from verdicts.keyset import MOST_COUNTED, MOST_READ, Cursor, Key, Keyset, beyond
 from verdicts.models import Attempt, ListRow, RulesetVersion, Verdict
@@ -21,10 +21,14 @@ from verdicts.text_search import found_words, read_through, with_words
 NOT_ANALYSED = "not_analysed"
 #: How much of what was to be seen was seen.
 COVERAGE = ("whole", "degraded", "narrow")
+#: Where what lists have comes from. Attempts of drills are in no list.
+LISTED = (Origin.OWN, Origin.IMPORTED)
 #: Longer words are cut in the list's own table.
 LONGEST_WORD = 255
 #: Filters that indexes carry together, and those that are looked for among a row's tags.
-COUNTED_FAR = {"domain", "state", "cluster", "strength", "coverage", "review", "attribution", "after", "before"}
+COUNTED_FAR = {
+    *("domain", "state", "cluster", "strength", "coverage", "review", "attribution", "origin", "after", "before"),
+}
 TAGGED = {"symptom", "rule", "missing"}
 #: So many rows are read for a text before an index is asked where it is.
 READ_THROUGH = 3000
@@ -144,6 +148,11 @@ class VerdictFilter(filters.FilterSet):
         field_name="asked",
         choices=[("open", "open"), ("failed", "failed")],
         help_text="open: an attribution is being made; failed: the last one failed.",
+    )
+    origin = AnyOf(
+        choices=_choices(LISTED),
+        help_text="own: of this site; imported: from a record of another site. Lists have both, figures only own; "
+        "may be repeated.",
     )
     mode = filters.ChoiceFilter(choices=_choices(Mode), help_text="How it was asked for.")
     ruleset = filters.CharFilter(method="by_ruleset", help_text="Digest of the ruleset, or its first characters.")
@@ -350,6 +359,9 @@ class AttemptFilter(filters.FilterSet):
         help_text="Ended at this time or later.",
     )
     before = MomentFilter(field_name="ended_at", lookup_expr="lt", help_text="Ended before this time.")
+    origin = filters.ChoiceFilter(
+        choices=_choices(LISTED), help_text="own: of this site; imported: from a record of another site."
+    )
     judged = filters.ChoiceFilter(
         choices=[("true", "true"), ("false", "false")], method="by_judged", help_text="Whether it has a verdict."
     )

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db import models
-from django.db.models import Count, Max, Min, Prefetch, Q, Sum
+from django.db.models import Count, Exists, Max, Min, OuterRef, Prefetch, Q, Sum
 from django.db.models.expressions import Combinable
 
 from rules.words import State
+from verdicts.own import own
 
 if TYPE_CHECKING:
     from verdicts.models import Attempt, AttributionRequest, Node, UnrecognisedLine, Verdict
@@ -79,17 +80,33 @@ class NodeQuerySet(models.QuerySet["Node"]):
         """Nodes with `blamed`: in how many standing verdicts they are affected."""
         return (
             self.select_related("cluster")
-            .annotate(blamed=Count("verdicts", filter=Q(verdicts__is_current=True), distinct=True))
+            .annotate(
+                blamed=Count("verdicts", filter=own("verdicts__attempt") & Q(verdicts__is_current=True), distinct=True)
+            )
             .order_by("cluster__name", "name", "id")
         )
 
+    def own(self) -> "NodeQuerySet":
+        """Without those that nothing of this site named: machines of another site, and those of a drill."""
+        attempt, verdict = apps.get_model("verdicts", "Attempt"), apps.get_model("verdicts", "Verdict")
+        # From the few that are not ours: an index has them, and most sites have none.
+        others = attempt.objects.filter(~own())
+        ran, blamed = attempt.nodes.through.objects, verdict.nodes.through.objects
+        foreign = Q(pk__in=ran.filter(attempt__in=others).values("node")) | Q(
+            pk__in=blamed.filter(verdict__attempt__in=others).values("node")
+        )
+        ours = Exists(ran.filter(own("attempt"), node=OuterRef("pk"))) | Exists(
+            blamed.filter(own("verdict__attempt"), node=OuterRef("pk"))
+        )
+        return self.exclude(foreign & ~ours)
+
 
 class UnrecognisedQuerySet(models.QuerySet["UnrecognisedLine"]):
-    """Error lines that no rule knew, over many attempts. Only what stands counts: a line is not counted twice."""
+    """Error lines that no rule knew, over many attempts of this site. Only what stands counts: no line counts twice."""
 
     def within(self, after: datetime | None, before: datetime | None) -> "UnrecognisedQuerySet":
         """Those of standing verdicts whose attempt ended within the time given."""
-        found = self.filter(verdict__is_current=True)
+        found = self.filter(own("verdict__attempt"), verdict__is_current=True)
         if after is not None:
             found = found.filter(verdict__happened_at__gte=after)
         return found.filter(verdict__happened_at__lt=before) if before is not None else found

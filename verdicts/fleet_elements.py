@@ -9,9 +9,11 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from rules.attempt import TOPOLOGY_KINDS
+from verdicts.choices import Origin
 from verdicts.fleet_find import BLAMELESS, NodeRow, Span
 from verdicts.intervals import Share, share
 from verdicts.models import ListRow
+from verdicts.own import OWN_ROW, own
 
 #: Topology is read from so many of the latest attempts that say any: it changes seldom, and is large.
 MOST_DESCRIBED = 200
@@ -56,13 +58,13 @@ def blamed_elements(span: Span, *, cluster: str = "") -> list[Element]:
     """The elements that standing verdicts hold to be the common cause."""
     with connection.cursor() as cursor:
         cursor.execute(
-            """
+            f"""
             SELECT row.cluster, row.shared, count(*), max(row.happened_at)
             FROM verdicts_listrow AS row
-            WHERE row.is_current AND row.shared > '' AND row.happened_at >= %s AND row.happened_at < %s
+            WHERE row.is_current AND {OWN_ROW} AND row.shared > '' AND row.happened_at >= %s AND row.happened_at < %s
                   AND (%s = '' OR row.cluster = %s)
             GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2
-            """,
+            """,  # noqa: S608 -- made of constants
             [span.after, span.before, cluster, cluster],
         )
         found = cursor.fetchall()
@@ -78,13 +80,13 @@ def described(*, cluster: str = "", kind: str = "", name: str = "") -> list[Elem
     """The elements that the latest attempts described, with their nodes."""
     with connection.cursor() as cursor:
         cursor.execute(
-            """
+            f"""
             SELECT DISTINCT latest.cluster, kinds.key, elements.key, node
             FROM (
                 SELECT cluster.name AS cluster, attempt.body -> 'topology' AS topology
                 FROM verdicts_attempt AS attempt JOIN verdicts_cluster AS cluster ON cluster.id = attempt.cluster_id
-                WHERE (%s = '' OR cluster.name = %s) AND attempt.body ? 'topology'
-                      AND attempt.body -> 'topology' <> '{}'::jsonb
+                WHERE (%s = '' OR cluster.name = %s) AND attempt.origin = '{Origin.OWN.value}'
+                      AND attempt.body ? 'topology' AND attempt.body -> 'topology' <> '{{}}'::jsonb
                 ORDER BY attempt.ended_at DESC NULLS FIRST, attempt.created_at
                 LIMIT %s
             ) AS latest,
@@ -92,7 +94,7 @@ def described(*, cluster: str = "", kind: str = "", name: str = "") -> list[Elem
             jsonb_array_elements_text(elements.value) AS node
             WHERE (%s = '' OR kinds.key = %s) AND (%s = '' OR elements.key = %s)
             ORDER BY 1, 2, 3, 4
-            """,
+            """,  # noqa: S608 -- made of constants
             [cluster, cluster, MOST_DESCRIBED, kind, kind, name, name],
         )
         found: dict[tuple[str, str, str], Element] = {}
@@ -120,7 +122,7 @@ def with_blame(elements: Sequence[Element], span: Span, nodes: Sequence[NodeRow]
 
 def rows_of(kind: str, name: str, cluster: str) -> QuerySet[ListRow]:
     """The standing verdicts that hold an element to be the common cause, the newest first."""
-    found = ListRow.objects.filter(is_current=True, shared=f"{kind}:{name}"[:255])
+    found = ListRow.objects.filter(own(), is_current=True, shared=f"{kind}:{name}"[:255])
     return (found.filter(cluster=cluster) if cluster else found).order_by("-happened_at", "-id")
 
 
@@ -141,8 +143,8 @@ def compared(by: str, span: Span, *, cluster: str = "") -> list[Compared]:
         cursor.execute(
             f"""
             WITH row AS (
-                SELECT * FROM verdicts_listrow
-                WHERE is_current AND verdict_id IS NOT NULL AND happened_at >= %s AND happened_at < %s
+                SELECT * FROM verdicts_listrow AS row
+                WHERE is_current AND {OWN_ROW} AND verdict_id IS NOT NULL AND happened_at >= %s AND happened_at < %s
                       AND (%s = '' OR cluster = %s)
                 ORDER BY happened_at DESC, id DESC LIMIT {MOST_COMPARED}
             )

@@ -17,6 +17,7 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 from rules.words import Domain
 from verdicts.choices import FindingStatus
 from verdicts.models import Attempt, Finding, ListRow, Node, Review, Verdict
+from verdicts.own import OWN_ROW, own
 
 #: Verdicts that blame nobody.
 BLAMELESS = (Domain.NO_FAILURE.value, "not_analysed")
@@ -57,7 +58,7 @@ class NodeRow:
 
 def _where(span: Span, *, cluster: str = "", domains: Sequence[str] = (), symptom: str = "") -> tuple[str, list[Any]]:
     """The standing verdicts of a time that blame somebody, as SQL on the list's table."""
-    parts = ["row.is_current", "row.verdict_id IS NOT NULL", "row.happened_at >= %s", "row.happened_at < %s"]
+    parts = ["row.is_current", OWN_ROW, "row.verdict_id IS NOT NULL", "row.happened_at >= %s", "row.happened_at < %s"]
     values: list[Any] = [span.after, span.before]
     parts.append("row.domain <> ALL (%s)")
     values.append(list(BLAMELESS))
@@ -97,9 +98,9 @@ def blamed(span: Span, *, cluster: str = "", domains: Sequence[str] = (), sympto
 
 
 def unblamed(rows: Iterable[NodeRow], *, cluster: str = "") -> list[NodeRow]:
-    """The other nodes that are known."""
+    """The other nodes that are known to be this site's."""
     seen = {(row.cluster, row.name) for row in rows}
-    known = Node.objects.order_by("cluster__name", "name").values_list("cluster__name", "name")
+    known = Node.objects.own().order_by("cluster__name", "name").values_list("cluster__name", "name")
     if cluster:
         known = known.filter(cluster__name=cluster)
     return [NodeRow(*key) for key in known[:MOST_NODES] if key not in seen]
@@ -169,7 +170,7 @@ class Since:
 def rows_of(node: Node) -> QuerySet[ListRow]:
     """The standing verdicts that blame a node, the newest first."""
     return (
-        ListRow.objects.filter(is_current=True, verdict__isnull=False, nodes__contains=[node.name])
+        ListRow.objects.filter(own(), is_current=True, verdict__isnull=False, nodes__contains=[node.name])
         .filter(cluster=node.cluster.name)
         .exclude(domain__in=BLAMELESS)
         .order_by("-happened_at", "-id")
@@ -198,7 +199,7 @@ def again(rows: Sequence[ListRow]) -> list[Again]:
 
 def since(node: Node, at: datetime) -> Since:
     """What ended on a node after a time."""
-    ran = ListRow.objects.filter(is_current=True, attempt__nodes=node, happened_at__gt=at)
+    ran = ListRow.objects.filter(own(), is_current=True, attempt__nodes=node, happened_at__gt=at)
     found = ran.aggregate(whole=Count("id"), failed=Count("id", filter=~Q(domain__in=BLAMELESS)))
     return Since(found["whole"], found["failed"])
 
@@ -242,6 +243,7 @@ def gpus_of(node: Node, span: Span) -> list[dict[str, Any]]:
 
 def _findings(node: Node, span: Span) -> QuerySet[Finding]:
     return Finding.objects.filter(
+        own("verdict__attempt"),
         node=node.name,
         verdict__is_current=True,
         verdict__attempt__cluster=node.cluster,
@@ -252,7 +254,9 @@ def _findings(node: Node, span: Span) -> QuerySet[Finding]:
 
 def reviews_of(node: Node, most: int) -> list[Review]:
     """What people said of the verdicts that blame a node."""
-    standing = Review.objects.filter(replaced_at__isnull=True, verdict__is_current=True, verdict__nodes=node)
+    standing = Review.objects.filter(
+        own("verdict__attempt"), replaced_at__isnull=True, verdict__is_current=True, verdict__nodes=node
+    )
     return list(standing.select_related("author", "verdict").defer("verdict__body", "verdict__body_json")[:most])
 
 
@@ -277,12 +281,15 @@ def links_of(rows: Sequence[ListRow], node: Node) -> list[tuple[str, int]]:
 def latest_on(node: Node, most: int) -> list[Attempt]:
     """The attempts that ran on a node, the latest first."""
     return list(
-        Attempt.objects.filter(nodes=node).select_related("workload").defer("body").order_by("-ended_at", "-id")[:most]
+        Attempt.objects.filter(own(), nodes=node)
+        .select_related("workload")
+        .defer("body")
+        .order_by("-ended_at", "-id")[:most]
     )
 
 
 def rows_with_gpu(node: Node, gpu: str, most: int) -> list[ListRow]:
     """The standing verdicts with a finding on one GPU, the newest first."""
     named = Finding.objects.filter(node=node.name, gpu=gpu).values("verdict_id")
-    rows = ListRow.objects.filter(is_current=True, cluster=node.cluster.name, verdict_id__in=named)
+    rows = ListRow.objects.filter(own(), is_current=True, cluster=node.cluster.name, verdict_id__in=named)
     return list(rows.order_by("-happened_at", "-id")[:most])

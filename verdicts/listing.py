@@ -17,7 +17,7 @@ PAGING = ("cursor", "limit", "format")
 #: What a line shows; bodies are large, and what free text is looked for in is not shown.
 _SHOWN = (
     *("is_current", "created_at", "job_id", "cluster", "workload", "account", "domain", "state", "strength", "mode"),
-    *("ruleset", "asked", "nodes", "tags"),
+    *("ruleset", "asked", "origin", "nodes", "tags"),
     *(f"attempt__{field}" for field in ("restart_count", "state", "ended_at", "user")),
     *(f"verdict__{field}" for field in ("headline", "coverage", "ended_at")),
 )

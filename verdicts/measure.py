@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from verdicts import source_find, wording
 from verdicts.choices import RequestState
-from verdicts.models import AttributionRequest, DriftCheck, UnrecognisedLine, Verdict
+from verdicts.models import AttributionRequest, DriftCheck, ListRow, UnrecognisedLine
+from verdicts.own import own
 
 #: How far back unrecognised templates are counted.
 UNRECOGNISED_WITHIN = timedelta(days=7)
@@ -45,7 +46,8 @@ def queue() -> Queue:
 
 def verdicts() -> dict[tuple[str, str], tuple[int, int]]:
     """Verdicts by domain and strength: all that were written, and those that stand."""
-    counted = Verdict.objects.order_by().values_list("domain", "strength")
+    # Of the list's own table: a row for each verdict, with its origin.
+    counted = ListRow.objects.filter(own(), verdict__isnull=False).order_by().values_list("domain", "strength")
     rows = counted.annotate(written=Count("pk"), standing=Count("pk", filter=Q(is_current=True)))
     return {(domain, strength): (written, standing) for domain, strength, written, standing in rows}
 

@@ -17,6 +17,7 @@ from verdicts.filters import NOT_ANALYSED
 from verdicts.keyset import MOST_COUNTED, MOST_READ
 from verdicts.listing import asked
 from verdicts.models import Attempt, Discovery, SourceState
+from verdicts.own import OWN_LIST, own
 from verdicts.shares import Share, share
 
 #: How an attempt ends that did not end as its people wanted.
@@ -107,7 +108,8 @@ class Overview:
 
 
 def _said(query: Query) -> str:
-    return urlencode(query, doseq=True)
+    # What came from another site is in the list, and in no figure.
+    return urlencode(query | OWN_LIST, doseq=True)
 
 
 def _stamp(at: datetime) -> str:
@@ -191,7 +193,7 @@ def _offenders(now: datetime) -> tuple[list[Offender], list[Offender]]:
 
 def _latest() -> datetime | None:
     """When the last attempt ended that is over."""
-    ended = Attempt.objects.filter(ended_at__isnull=False).order_by("-ended_at")
+    ended = Attempt.objects.filter(own(), ended_at__isnull=False).order_by("-ended_at")
     return ended.values_list("ended_at", flat=True).first()
 
 

@@ -18,6 +18,7 @@ from verdicts.choices import Label
 from verdicts.fleet_find import Span
 from verdicts.intervals import Share, share
 from verdicts.models import ListRow, Review, Verdict
+from verdicts.own import own
 
 #: More reviews of one time are not looked at; the latest are.
 MOST_REVIEWS = 50_000
@@ -188,9 +189,10 @@ def measured(span: Span, *, cluster: str = "", ruleset: str = "") -> Quality:
     """The quality of the verdicts of a time, of all clusters and rulesets or of one."""
     found = Quality(span)
     rows = ListRow.objects.filter(
-        is_current=True, verdict__isnull=False, happened_at__gte=span.after, happened_at__lt=span.before
+        own(), is_current=True, verdict__isnull=False, happened_at__gte=span.after, happened_at__lt=span.before
     )
     reviews = Review.objects.filter(
+        own("verdict__attempt"),
         replaced_at__isnull=True,
         verdict__is_current=True,
         verdict__happened_at__gte=span.after,
@@ -234,9 +236,9 @@ def _decide(found: Quality, given: Sequence[tuple[str, str, str, str]]) -> None:
 
 def waiting(span: Span, *, cluster: str = "") -> Waiting:
     """How long attempts waited that had their first verdict in a time, the latest of them, or have none yet."""
-    first = Verdict.objects.filter(number=1, created_at__gte=span.after, created_at__lt=span.before)
+    first = Verdict.objects.filter(own("attempt"), number=1, created_at__gte=span.after, created_at__lt=span.before)
     rows = ListRow.objects.filter(
-        is_current=True, verdict__isnull=True, created_at__gte=span.after, created_at__lt=span.before
+        own(), is_current=True, verdict__isnull=True, created_at__gte=span.after, created_at__lt=span.before
     )
     if cluster:
         first, rows = first.filter(attempt__cluster__name=cluster), rows.filter(cluster=cluster)
@@ -269,5 +271,7 @@ def _percentile(seconds: Sequence[float], percent: int, whole: int) -> float | N
 
 def latest_review(span: Span) -> datetime | None:
     """When somebody last reviewed a verdict of the time."""
-    found = Review.objects.filter(verdict__happened_at__gte=span.after, verdict__happened_at__lt=span.before)
+    found = Review.objects.filter(
+        own("verdict__attempt"), verdict__happened_at__gte=span.after, verdict__happened_at__lt=span.before
+    )
     return found.order_by("-created_at").values_list("created_at", flat=True).first()

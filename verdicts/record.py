@@ -22,7 +22,7 @@ from rules.case import join_reports
 from rules.observation import Observation as GivenObservation
 from rules.words import Domain
 from verdicts import observation_rows, permissions
-from verdicts.choices import Label, Mode
+from verdicts.choices import Label, Mode, Origin
 from verdicts.conclude import LATE_EVIDENCE_DELAY, request_attribution
 from verdicts.models import (
     Attempt,
@@ -62,13 +62,17 @@ class Delivery:
 
 
 def record_attempt(
-    given: GivenAttempt, *, cluster: Cluster | None = None, found_by: Discovery | None = None
+    given: GivenAttempt,
+    *,
+    cluster: Cluster | None = None,
+    found_by: Discovery | None = None,
+    origin: Origin = Origin.OWN,
 ) -> tuple[Attempt, bool]:
     """Store an attempt, or add what is new to the one with the same key; say whether it was made.
 
     Fields that are set replace what was known, fields that are not set erase nothing: a scheduler's
     adapter sends the same attempt when it starts and again when it ends. `cluster` is its cluster's row where the
-    caller has it; `found_by` is noted where it is made. Raises InputError.
+    caller has it; `found_by` and `origin` are noted where it is made. Raises InputError.
     """
     given = fit(given)
     with transaction.atomic():
@@ -81,7 +85,7 @@ def record_attempt(
             "restart_count": given.restart_count,
         }
         body = given.described()
-        attempt = _made(Attempt(**key, body=body, found_by=found_by, **_columns(given, cluster)))
+        attempt = _made(Attempt(**key, body=body, found_by=found_by, origin=origin.value, **_columns(given, cluster)))
         created = attempt is not None
         if attempt is None:
             attempt = _locked(**_lookup(key))

@@ -91,6 +91,7 @@ class AttemptSerializer(serializers.ModelSerializer[Attempt]):
             "nodes",
             "generation",
             "created_at",
+            "origin",
             "verdict",
         ]
 

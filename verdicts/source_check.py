@@ -27,6 +27,7 @@ from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.source import Probe, SourceSettings
 from verdicts.conclude import current_ruleset
 from verdicts.models import Attempt, CollectionTask, Node, SourceState
+from verdicts.own import own
 from verdicts.redaction import clean_text
 from verdicts.storable import storable
 
@@ -308,7 +309,7 @@ def _fault(error: Exception) -> SourceError:
 
 def _nodes_of(cluster: str, more: Iterable[str]) -> list[str]:
     since = timezone.now() - NODES_WITHIN
-    lately = Node.objects.filter(cluster__name=cluster, attempts__created_at__gte=since)
+    lately = Node.objects.filter(own("attempts"), cluster__name=cluster, attempts__created_at__gte=since)
     names = set(lately.order_by("-created_at").values_list("name", flat=True).distinct()[:MAX_NODES])
     return sorted(names | set(more))
 
@@ -316,7 +317,7 @@ def _nodes_of(cluster: str, more: Iterable[str]) -> list[str]:
 def _without(cluster: str, name: str) -> int:
     """For how many attempts in a row, the latest first, a source had nothing; of one never asked, how many ended."""
     since = timezone.now() - NODES_WITHIN
-    ended = Attempt.objects.filter(cluster__name=cluster, ended_at__gte=since, ended_at__lte=timezone.now())
+    ended = Attempt.objects.filter(own(), cluster__name=cluster, ended_at__gte=since, ended_at__lte=timezone.now())
     latest = list(ended.order_by("-ended_at").values_list("pk", flat=True)[:LATEST])
     tasks = CollectionTask.objects.filter(collection__attempt__in=latest, name=name, state=RequestState.DONE.value)
     said = dict(tasks.order_by("collection__round").values_list("collection__attempt", "status"))

@@ -24,6 +24,7 @@ from verdicts.choices import Channel, RequestState
 from verdicts.filter_form import given
 from verdicts.listing import PAGING, asked, problems
 from verdicts.models import Delivery, ListRow, Subscription
+from verdicts.own import own
 from verdicts.record import NotPermitted
 from verdicts.storable import storable_text
 
@@ -125,7 +126,7 @@ def _look_for(subscription: Subscription) -> int:
         return 0
     now = timezone.now()
     query = QueryDict(subscription.query)
-    filters = asked(query, ListRow.objects.filter(verdict__isnull=False, is_current=True, attempt__imported=None))
+    filters = asked(query, ListRow.objects.filter(own(), verdict__isnull=False, is_current=True))
     if problems(filters):
         _end(subscription, "its filter is no longer understood")
         return 0

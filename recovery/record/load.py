@@ -34,6 +34,7 @@ from rules.rule import RuleError
 from rules.ruleset import Ruleset, ruleset_from
 from rules.verdict import Verdict as EngineVerdict
 from verdicts import limits, ruleset_text
+from verdicts.choices import Origin
 from verdicts.models import Attempt, ImportedRecord, RulesetVersion
 from verdicts.record import add_observations, record_attempt, record_reports
 from verdicts.redaction import clean_text
@@ -97,7 +98,7 @@ def _known(record: Record, known: ImportedRecord) -> Loaded:
 
 
 def _store(record: Record, actor: Actor, by: User | None) -> Loaded:
-    attempt, created = record_attempt(record.read("attempt.json", GivenAttempt))
+    attempt, created = record_attempt(record.read("attempt.json", GivenAttempt), origin=Origin.IMPORTED)
     if not created or Attempt.objects.filter(pk=record.report.attempt).exists():
         raise InputError(
             f"this site has job {attempt.job_id} of {attempt.cluster} itself: an import would mix two accounts of it"

@@ -7,7 +7,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from rules.words import ReportStatus, Source
-from verdicts.choices import Scheduler
+from verdicts.choices import Origin, Scheduler
 from verdicts.find import AttemptQuerySet, NodeQuerySet
 from verdicts.log_order import UNDATED
 from verdicts.models.checks import closed
@@ -115,6 +115,7 @@ class Attempt(models.Model):
         db_index=False,
         help_text="The discovery that says whether it is still there; none where only tools sent it.",
     )
+    origin = models.CharField(max_length=16, default=Origin.OWN.value, db_default=Origin.OWN.value, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     objects = AttemptQuerySet.as_manager()
@@ -136,11 +137,13 @@ class Attempt(models.Model):
             ),
             models.CheckConstraint(name="attempt_has_job_id", condition=~Q(job_id="")),
             closed("attempt", "scheduler", Scheduler),
+            closed("attempt", "origin", Origin),
         ]
         indexes = [
             models.Index(F("ended_at").desc(nulls_first=True), "created_at", name="attempt_ended"),
             models.Index(fields=["job_id"], name="attempt_job_id"),
             models.Index(fields=["cluster", "scheduler"], name="attempt_going_on", condition=Q(ended_at__isnull=True)),
+            models.Index(fields=["origin"], name="attempt_foreign", condition=~Q(origin=Origin.OWN.value)),
         ]
 
     def __str__(self) -> str:

@@ -11,13 +11,14 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Q
 
+from verdicts.choices import Origin
 from verdicts.models.attempts import Attempt
 from verdicts.models.checks import CURRENT
 from verdicts.models.judgements import Verdict
 
 #: The closed sets that lists are most often narrowed by. Where an index carries them, rows that they rule out
 #: are passed over without being read.
-CARRIED = ("domain", "state", "cluster", "strength_step", "coverage", "reviewed", "asked")
+CARRIED = ("domain", "state", "cluster", "strength_step", "coverage", "reviewed", "asked", "origin")
 
 
 def _walk(name: str, *fields: str, carry: bool = False) -> models.Index:
@@ -27,7 +28,7 @@ def _walk(name: str, *fields: str, carry: bool = False) -> models.Index:
 
 
 class ListRow(models.Model):
-    """A verdict as the list shows it, or an attempt that has none yet.
+    """A verdict as the list shows it, or an attempt that has none yet. Attempts of drills have none.
 
     `tags` holds what a row has several of: `s:symptom` and `s:symptom:status`, `r:rule` and `r:rule:status`,
     `m:source` for a source that was not seen whole, `l:label` for what a standing review says.
@@ -55,6 +56,7 @@ class ListRow(models.Model):
     coverage = models.TextField(blank=True)
     reviewed = models.BooleanField()
     asked = models.TextField(blank=True, help_text="Whether an attribution is open, or the last one failed.")
+    origin = models.TextField(db_default=Origin.OWN.value, help_text="Whether it is this site's own, or imported.")
     nodes = ArrayField(models.TextField(), default=list, blank=True)
     tags = ArrayField(models.TextField(), default=list, blank=True)
     shared = models.TextField(blank=True, help_text="What the affected nodes have in common, as kind:name.")
