@@ -1,6 +1,7 @@
 """Rows and constraints of recovery. No verbs: `decide.py` and its like write, `find.py` reads."""
 
 from recovery.models.actions import Action, ActuatorState, Exclusion, Milestone
+from recovery.models.exports import ExportBatch, ExportedRecord
 from recovery.models.ledger import Intake, LedgerCheckpoint, LedgerContent, LedgerEntry, LedgerLink
 from recovery.models.policies import Policy, PolicyVersion, Promotion, Scope
 from recovery.models.proposals import Brake, Case, Consideration, Decision, Incident, Proposal, Veto
@@ -23,6 +24,8 @@ __all__ = [
     "Consideration",
     "Decision",
     "Exclusion",
+    "ExportBatch",
+    "ExportedRecord",
     "Incident",
     "Intake",
     "LedgerCheckpoint",

@@ -109,6 +109,14 @@ class Proposal(models.Model):
     outcome = models.CharField(max_length=16, blank=True)
     outcome_at = models.DateTimeField(null=True, blank=True)
     outcome_why = models.TextField(blank=True)
+    outcome_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="Who said so; none where it was seen by itself.",
+    )
 
     class Meta:
         ordering = ["-created_at", "id"]

@@ -5,6 +5,7 @@ from verdicts.models.collection import Collection, CollectionTask, Discovery, So
 from verdicts.models.imported import ImportedRecord
 from verdicts.models.judgements import Finding, Review, RulesetText, RulesetVersion, UnrecognisedLine, Verdict
 from verdicts.models.listing import ListRow
+from verdicts.models.reading import EvidenceRead
 from verdicts.models.talk import Comment, Mention
 from verdicts.models.telling import Delivery, Subscription
 from verdicts.models.views import Preference, SavedView
@@ -22,6 +23,7 @@ __all__ = [
     "Delivery",
     "Discovery",
     "DriftCheck",
+    "EvidenceRead",
     "Finding",
     "ImportedRecord",
     "ListRow",
