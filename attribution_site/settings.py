@@ -216,6 +216,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=5)),
         "options": {"expires": 60},
     },
+    "recovery.sweep_exports": {
+        "task": "recovery.sweep_exports",
+        "schedule": timedelta(seconds=15),
+        "options": {"expires": 60},
+    },
     "recovery.sweep_policies": {
         "task": "recovery.sweep_policies",
         "schedule": timedelta(seconds=300),
@@ -270,6 +275,11 @@ INQUEST_LEDGER_CHECKPOINT_WEBHOOK = env.str("INQUEST_LEDGER_CHECKPOINT_WEBHOOK",
 # site itself: a file with a public key in PEM, or a line of 64 hex digits for each. See docs/records.md.
 INQUEST_RECORD_DAYS = env.int("INQUEST_RECORD_DAYS", default=365)
 INQUEST_RECORD_KEYS_FILE = env.str("INQUEST_RECORD_KEYS_FILE", default="")
+# Where records that are exported many at once are kept until they are taken away: workers and web processes share it.
+INQUEST_EXPORT_DIR = env.str("INQUEST_EXPORT_DIR", default="") or str(DATA_DIR / "exports")
+INQUEST_EXPORT_DAYS = env.int("INQUEST_EXPORT_DAYS", default=7)
+# So many are written at once: they must not keep attributions waiting.
+INQUEST_EXPORT_WORKERS = env.int("INQUEST_EXPORT_WORKERS", default=2)
 
 # --- The engine ---------------------------------------------------------------------------------
 

@@ -48,13 +48,7 @@ def make(attempt_id: UUID, actor: Actor, *, via: str) -> BinaryIO:
 
     Raises Attempt.DoesNotExist and NotMade.
     """
-    _signer()
-    with transaction.atomic():
-        attempt = Attempt.objects.only("id").get(pk=attempt_id)
-        ledger.record(
-            EntryKind.EXPORTED, actor=actor, subject=attempt, attempt=attempt.pk, body={"what": "record", "via": via}
-        )
-    _cover(attempt_id)
+    announce(attempt_id, actor, via=via)
     out = tempfile.SpooledTemporaryFile(_SPOOL)  # noqa: SIM115 - handed over
     try:
         write(attempt_id, out)  # type: ignore[arg-type]
@@ -65,6 +59,19 @@ def make(attempt_id: UUID, actor: Actor, *, via: str) -> BinaryIO:
         out.close()
         raise
     return out  # type: ignore[return-value]
+
+
+def announce(attempt_id: UUID, actor: Actor, *, via: str, **more: Any) -> None:
+    """Write into the ledger that a record is made, and have a checkpoint cover what the ledger says of the attempt.
+
+    Raises Attempt.DoesNotExist and NotMade.
+    """
+    _signer()
+    with transaction.atomic():
+        attempt = Attempt.objects.only("id").get(pk=attempt_id)
+        body = {"what": "record", "via": via, **more}
+        ledger.record(EntryKind.EXPORTED, actor=actor, subject=attempt, attempt=attempt.pk, body=body)
+    _cover(attempt_id)
 
 
 def by_command() -> Actor:
