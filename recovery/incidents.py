@@ -25,6 +25,7 @@ from recovery.words import EXCLUDING, EntryKind, ExclusionState, ProposalState
 from rules.attempt import InputError
 from rules.words import Domain
 from verdicts.models import Attempt, Node, Verdict
+from verdicts.own import own
 from verdicts.record import NotPermitted
 from verdicts.storable import storable_text
 
@@ -55,7 +56,7 @@ def look(cluster_id: UUID, *, now: datetime | None = None) -> list[Incident]:
         for name, nodes in elements.items()
     }
     groups |= {("image", image): frozenset(nodes) for image, nodes in _images(cluster_id).items()}
-    everybody = frozenset(Node.objects.filter(cluster=cluster_id).values_list("name", flat=True))
+    everybody = frozenset(Node.objects.own().filter(cluster=cluster_id).values_list("name", flat=True))
     found = [*direct, *find(blamed, groups, everybody)]
     return [incident for one in found if (incident := open_or_widen(cluster_id, one)) is not None]
 
@@ -134,6 +135,7 @@ def sweep() -> int:
         with transaction.atomic():
             incident = Incident.objects.select_for_update(of=("self",)).get(pk=pk)
             last = Verdict.objects.filter(
+                own("attempt"),
                 attempt__cluster=incident.cluster_id,
                 nodes__name__in=incident.nodes,
                 created_at__gt=now - QUIET,
@@ -185,8 +187,8 @@ def _blamed(cluster_id: UUID, now: datetime) -> tuple[list[Blamed], list[Found]]
     rows = list(
         Verdict.objects.current()
         .filter(
+            own("attempt"),
             attempt__cluster=cluster_id,
-            attempt__imported=None,
             created_at__gt=now - WINDOW,
             happened_at__gt=now - HAPPENED,
             domain__in=[domain.value for domain in SHARED_DOMAINS],

@@ -39,7 +39,9 @@ from recovery.words import (
     ProposalState,
 )
 from rules.attempt import InputError
-from verdicts.models import Attempt, ImportedRecord, Verdict
+from verdicts.choices import Origin
+from verdicts.models import Attempt, Verdict
+from verdicts.own import NOT_OWN, own
 from verdicts.record import NotPermitted
 from verdicts.storable import storable_text
 
@@ -71,7 +73,7 @@ def work() -> int:
     waits = Q(created_at__gt=now - EVIDENCE_WAIT) & Exists(collecting(now).filter(attempt=OuterRef("attempt")))
     fresh = list(
         Verdict.objects.current()
-        .filter(~Exists(Consideration.objects.filter(verdict=OuterRef("pk"))), ~waits, attempt__imported=None)
+        .filter(~Exists(Consideration.objects.filter(verdict=OuterRef("pk"))), ~waits, own("attempt"))
         .filter(created_at__gte=mark.read_until - LOOK_BACK)
         .order_by("created_at")
         .values_list("pk", "attempt__cluster", "created_at")[:AT_ONCE]
@@ -96,11 +98,10 @@ def work() -> int:
 def consider(verdict_id: UUID) -> list[Proposal]:
     """Make of a verdict what policies say, once; later calls answer what was made. Raises Verdict.DoesNotExist.
 
-    Nothing is made of one that was imported: its nodes are another site's.
+    Nothing is made of one that is not this site's own: its nodes are another site's, or made up.
     """
-    rows = Verdict.objects.values_list("attempt__cluster", "attempt__imported")
-    cluster, imported = rows.get(pk=verdict_id)
-    if imported is not None:
+    cluster, origin = Verdict.objects.values_list("attempt__cluster", "attempt__origin").get(pk=verdict_id)
+    if origin != Origin.OWN:
         return []
     incidents.look(cluster)
     return _consider(verdict_id, cluster) or []
@@ -227,12 +228,13 @@ def propose_by_hand(
         raise InputError(f"reason: say why, in 1 to {MAX_TEXT} characters")
     if action in RELIEF:
         raise InputError("action: a node is given back by lifting its exclusion")
-    if ImportedRecord.objects.filter(attempt=attempt).exists():
-        raise InputError("attempt: it was imported from another site: nothing can be done about it here")
+    pk = attempt if isinstance(attempt, UUID) else attempt.pk
+    cluster, origin = Attempt.objects.values_list("cluster", "origin").get(pk=pk)
+    if origin != Origin.OWN:
+        raise InputError(f"attempt: {NOT_OWN[Origin(origin)]}: nothing can be done about it here")
     if why := plans.wrong_nodes(action, nodes):
         raise InputError(f"nodes: {why}")
-    pk = attempt if isinstance(attempt, UUID) else attempt.pk
-    hold_cluster(Attempt.objects.values_list("cluster", flat=True).get(pk=pk))
+    hold_cluster(cluster)
     row = Attempt.objects.select_related("cluster__actuator", "workload").get(pk=pk)
     verdict = row.verdicts.current().first()
     plan = planning.by_hand(row, verdict, action, sorted(nodes), by, reason)

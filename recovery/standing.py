@@ -237,7 +237,7 @@ def _took(attempt: Attempt, coming: Iterable[Proposal], but: str, now: datetime)
 def elements(plan: Plan, attempt: Attempt, topology: Topology, away: set[str]) -> list[Element]:
     """The cluster, the partitions, racks and switches that the plan's nodes are in, with what is away of each."""
     mine = set(plan.nodes)
-    counted = Node.objects.filter(cluster=attempt.cluster_id).aggregate(
+    counted = Node.objects.own().filter(cluster=attempt.cluster_id).aggregate(
         size=Count("pk"), known=ArrayAgg("name", filter=Q(name__in=mine))
     )
     name, known = attempt.cluster.name, frozenset(counted["known"] or ())

@@ -8,6 +8,7 @@ from django.db.models import F, QuerySet
 from rules.attempt import TOPOLOGY_KINDS
 from verdicts import conclude
 from verdicts.models import Attempt
+from verdicts.own import own
 
 #: So many of a cluster's latest attempts are asked what they know of it, among so many latest ones of all clusters.
 RECENT, LATEST = 500, 20_000
@@ -20,7 +21,7 @@ def recent_attempts(cluster_id: UUID) -> QuerySet[Attempt]:
     """A cluster's latest attempts, those that go on first: read from an index, however many there are in all."""
     order = F("ended_at").desc(nulls_first=True)
     latest = Attempt.objects.order_by(order, "created_at").values("pk")[:LATEST]
-    return Attempt.objects.filter(cluster=cluster_id, pk__in=latest).order_by(order, "created_at")
+    return Attempt.objects.filter(own(), cluster=cluster_id, pk__in=latest).order_by(order, "created_at")
 
 
 def of_cluster(cluster_id: UUID, *more: Mapping[str, Mapping[str, Iterable[str]]]) -> Topology:

@@ -13,6 +13,12 @@ OWN_ROW = f"row.origin = '{Origin.OWN.value}'"
 #: And as a filter of the list, so that a number and the list that it leads to agree.
 OWN_LIST = {"origin": Origin.OWN.value}
 
+#: Why nothing is done about an attempt that is not.
+NOT_OWN = {
+    Origin.IMPORTED: "it was imported from another site",
+    Origin.DRILL: "it was made up for a retention drill",
+}
+
 
 def own(attempt: str = "") -> Q:
     """The site's own attempts, or list rows; of other rows those whose attempt, reached by that path, is its own."""

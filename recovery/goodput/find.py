@@ -18,6 +18,7 @@ from recovery.progress.watch import BAD_ENDS
 from recovery.words import AnomalyKind
 from verdicts.fleet_find import Span
 from verdicts.models import Attempt, Verdict
+from verdicts.own import own
 
 #: Failures that are counted at most, the newest, and recoveries whose times are looked up one by one.
 MOST, MOST_TIMED = 5_000, 200
@@ -98,7 +99,7 @@ def _failed(span: Span, cluster: str) -> list[_Failed]:
     bad = Q(pk__in=Anomaly.objects.filter(kind=AnomalyKind.HANG.value).values("attempt"))
     for word in BAD_ENDS:
         bad |= Q(state__istartswith=word)
-    rows = Attempt.objects.filter(bad, ended_at__gte=span.after, ended_at__lt=span.before)
+    rows = Attempt.objects.filter(own(), bad, ended_at__gte=span.after, ended_at__lt=span.before)
     if cluster:
         rows = rows.filter(cluster__name=cluster)
     rows = rows.annotate(places=_Keys(F("body__ranks"))).order_by("-ended_at", "id")
@@ -136,7 +137,7 @@ def _successors(failed: Iterable[_Failed]) -> dict[UUID, _Next]:
     workloads = {one.workload for one in rows if one.workload is not None}
     by_job: defaultdict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     by_workload: defaultdict[UUID, list[tuple[Any, ...]]] = defaultdict(list)
-    later = Attempt.objects.filter(Q(job_id__in=jobs) | Q(workload__in=workloads), started_at__isnull=False)
+    later = Attempt.objects.filter(own(), Q(job_id__in=jobs) | Q(workload__in=workloads), started_at__isnull=False)
     for pk, cluster, scheduler, job_id, workload, started, count in later.order_by("started_at").values_list(
         "pk", "cluster", "scheduler", "job_id", "workload", "started_at", "restart_count"
     ):

@@ -17,6 +17,7 @@ from recovery.ledger.entries import Actor, Fact
 from recovery.models import Intake, LedgerEntry
 from recovery.words import EntryKind
 from verdicts.models import Review, RulesetVersion, SourceState, Verdict
+from verdicts.own import own
 
 #: Facts written by one transaction, and transactions of one look.
 BATCH, MOST_BATCHES = 500, 40
@@ -85,9 +86,8 @@ def _without(rows: QuerySet[Any], kind: EntryKind, model: str, time: str) -> Que
 
 
 def _verdicts() -> QuerySet[Verdict]:
-    # What another site concluded stands in that site's ledger.
-    own = Verdict.objects.filter(attempt__imported=None)
-    rows = own.select_related("ruleset").defer("body", "body_json", "coverage")
+    # What another site concluded stands in that site's ledger, and of what a drill makes up the drill tells.
+    rows = Verdict.objects.filter(own("attempt")).select_related("ruleset").defer("body", "body_json", "coverage")
     return _without(rows, EntryKind.VERDICT_ISSUED, "verdict", "created_at")
 
 
@@ -172,8 +172,8 @@ def _given(reviews: Sequence[Review]) -> list[Fact]:
 
 
 def _rulesets() -> QuerySet[RulesetVersion]:
-    own = Verdict.objects.filter(ruleset=OuterRef("pk"), attempt__imported=None)
-    rows = RulesetVersion.objects.filter(Exists(own))
+    used = Verdict.objects.filter(own("attempt"), ruleset=OuterRef("pk"))
+    rows = RulesetVersion.objects.filter(Exists(used))
     return _without(rows, EntryKind.RULESET_CHANGED, "rulesetversion", "first_used_at")
 
 

@@ -20,6 +20,7 @@ from recovery.policy import Rule
 from recovery.words import CaseLabel, PolicyMode
 from verdicts import conclude
 from verdicts.models import Verdict
+from verdicts.own import own
 
 #: A label must be there so long after the proposal was made.
 DUE = timedelta(days=14)
@@ -119,7 +120,9 @@ def reading_of(scope: Scope, now: datetime | None = None) -> Reading:
 def ruleset_of(scope: Scope) -> str:
     """The digest of the ruleset that concludes for this class now: its newest verdict's, else this process's."""
     newest = (
-        Verdict.objects.filter(attempt__cluster__name=scope.cluster, domain=scope.domain, is_current=True)
+        Verdict.objects.filter(
+            own("attempt"), attempt__cluster__name=scope.cluster, domain=scope.domain, is_current=True
+        )
         .order_by("-created_at")
         .values_list("ruleset__digest", flat=True)
         .first()
@@ -199,7 +202,8 @@ def blamed_before(verdict: Verdict) -> int:
     """How many other attempts of the last days were blamed on each of a verdict's nodes, at least."""
     since = verdict.happened_at - BLAMED_WITHIN
     others = (
-        Verdict.objects.filter(is_current=True, domain=verdict.domain, happened_at__range=(since, verdict.happened_at))
+        Verdict.objects.filter(own("attempt"), is_current=True, domain=verdict.domain)
+        .filter(happened_at__range=(since, verdict.happened_at))
         .exclude(attempt=verdict.attempt_id)
         .values("nodes")
         .annotate(attempts=Count("attempt", distinct=True))

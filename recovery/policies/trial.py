@@ -28,6 +28,7 @@ from recovery.words import CaseLabel, DecisionKind
 from rules.words import Domain
 from verdicts.choices import Label
 from verdicts.models import Attempt, Review, Verdict
+from verdicts.own import own
 
 DAYS, MOST_DAYS = 14, 90
 #: Verdicts that are looked at, and how long that may take: the newest come first, and the page says where it stopped.
@@ -118,7 +119,7 @@ def run(body: Mapping[str, Any], *, days: int = DAYS, cluster: str = "") -> Tria
 
 def _verdicts(rule: Rule, since: datetime, cluster: str) -> Any:
     """The standing verdicts that can match at all, newest first."""
-    wanted = Q(happened_at__gte=since) & ~Q(domain=Domain.NO_FAILURE.value)
+    wanted = own("attempt") & Q(happened_at__gte=since) & ~Q(domain=Domain.NO_FAILURE.value)
     if rule.match.domains:
         wanted &= Q(domain__in=[domain.value for domain in rule.match.domains])
     if cluster:

@@ -25,6 +25,7 @@ from verdicts.collectors.ask import SourceError
 from verdicts.collectors.config import ClusterSettings
 from verdicts.collectors.progress_settings import LogFeed, ProgressKind, PrometheusFeed
 from verdicts.models import Attempt
+from verdicts.own import own
 from verdicts.storable import storable_text
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def work() -> Fatal:
 
 def running(cluster: str) -> QuerySet[Attempt]:
     """The attempts of a cluster that have begun and are not known to have ended."""
-    return Attempt.objects.filter(cluster__name=cluster, started_at__isnull=False, ended_at__isnull=True)
+    return Attempt.objects.filter(own(), cluster__name=cluster, started_at__isnull=False, ended_at__isnull=True)
 
 
 def _row(cluster: ClusterSettings, feed: ProgressKind) -> ProgressFeed:

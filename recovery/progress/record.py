@@ -19,6 +19,7 @@ from recovery.models import ProgressSample, RankProgress
 from recovery.words import Via
 from rules.attempt import MAX_RANK, InputError
 from verdicts.models import Attempt
+from verdicts.own import own
 from verdicts.storable import moment, storable_text
 
 #: Beyond this no JSON carries a number exactly, nor does the ledger.
@@ -105,7 +106,7 @@ def attempt_of(
     Raises NoSuchAttempt, InputError.
     """
     # With its control characters spelled out, as whatever is stored: PostgreSQL refuses to look for others.
-    found = Attempt.objects.filter(cluster__name=storable_text(cluster), job_id=storable_text(job_id))
+    found = Attempt.objects.filter(own(), cluster__name=storable_text(cluster), job_id=storable_text(job_id))
     if scheduler:
         found = found.filter(scheduler=storable_text(scheduler))
     if submit_time is not None:

@@ -27,6 +27,7 @@ from recovery.progress.detect import FatalLine, Finding, Limits, RankState
 from recovery.words import AnomalyKind, EntryKind, ProposalState, Via
 from verdicts.clusters import current_clusters
 from verdicts.models import Attempt, Collection
+from verdicts.own import own
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ def ended(now: datetime | None = None) -> int:
     crashed = Anomaly.objects.filter(kind=AnomalyKind.CRASH.value).values("attempt")
     since = max(mark.read_until, now - MAX_AGE)
     found = 0
-    rows = Attempt.objects.filter(bad, ended_at__gte=since, imported=None).exclude(pk__in=crashed)
+    rows = Attempt.objects.filter(own(), bad, ended_at__gte=since).exclude(pk__in=crashed)
     for attempt in rows.only("id", "state", "ended_at")[:MAX_CANDIDATES]:
         assert attempt.ended_at is not None
         told = Collection.objects.filter(attempt=attempt).order_by("created_at").values_list("created_at", flat=True)
@@ -164,7 +165,7 @@ def _at(seconds: float | None) -> datetime | None:
 
 def _watched() -> dict[UUID, Watched]:
     """All running attempts with what their ranks and feeds say together."""
-    rows = Attempt.objects.filter(ended_at__isnull=True, started_at__isnull=False, imported=None).order_by()
+    rows = Attempt.objects.filter(own(), ended_at__isnull=True, started_at__isnull=False).order_by()
     watched = {
         pk: Watched(pk, cluster, started)
         for pk, cluster, started in rows.values_list("pk", "cluster__name", "started_at")
