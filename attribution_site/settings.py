@@ -16,7 +16,7 @@ from django.urls import reverse_lazy
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-from attribution_site import logs, sso_settings, webhooks
+from attribution_site import keep_settings, logs, sso_settings, webhooks
 from attribution_site.secret import key_from
 from rules.redact import Redactor
 from rules.redaction_file import RedactionError, read_redaction_file
@@ -226,6 +226,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=300),
         "options": {"expires": 240},
     },
+    "recovery.expire": {
+        "task": "recovery.expire",
+        "schedule": timedelta(seconds=env.int("INQUEST_EXPIRE_SECONDS", default=600)),
+        "options": {"expires": 540},
+    },
     "recovery.verify": {
         "task": "recovery.verify",
         "schedule": timedelta(seconds=env.int("INQUEST_VERIFY_SECONDS", default=10)),
@@ -280,6 +285,11 @@ INQUEST_EXPORT_DIR = env.str("INQUEST_EXPORT_DIR", default="") or str(DATA_DIR /
 INQUEST_EXPORT_DAYS = env.int("INQUEST_EXPORT_DAYS", default=7)
 # So many are written at once: they must not keep attributions waiting.
 INQUEST_EXPORT_WORKERS = env.int("INQUEST_EXPORT_WORKERS", default=2)
+
+# --- Retention ----------------------------------------------------------------------------------
+
+# For how many days each class of evidence is kept, by its word; 0 is for ever. See docs/retention.md.
+INQUEST_KEEP_DAYS = keep_settings.read(env)
 
 # --- The engine ---------------------------------------------------------------------------------
 

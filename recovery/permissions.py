@@ -18,6 +18,9 @@ PROMOTE = "recovery.promote_policy"
 DEMOTE = "recovery.demote_policy"
 POST_PROGRESS = "recovery.post_progress"
 EXPORT_LEDGER = "recovery.export_ledger"
+START_REPLAY = "recovery.start_replay"
+JUDGE_REPLAY = "recovery.judge_replay"
+HOLD = "recovery.hold_evidence"
 
 
 class ReadOr(BasePermission):

@@ -5,6 +5,8 @@ from recovery.models.exports import ExportBatch, ExportedRecord
 from recovery.models.ledger import Intake, LedgerCheckpoint, LedgerContent, LedgerEntry, LedgerLink
 from recovery.models.policies import Policy, PolicyVersion, Promotion, Scope
 from recovery.models.proposals import Brake, Case, Consideration, Decision, Incident, Proposal, Veto
+from recovery.models.replay import CandidateRuleset, Replay, ReplayChunk, ReplayItem
+from recovery.models.retention import Hold
 from recovery.models.signals import (
     Anomaly,
     Blindness,
@@ -20,12 +22,14 @@ __all__ = [
     "Anomaly",
     "Blindness",
     "Brake",
+    "CandidateRuleset",
     "Case",
     "Consideration",
     "Decision",
     "Exclusion",
     "ExportBatch",
     "ExportedRecord",
+    "Hold",
     "Incident",
     "Intake",
     "LedgerCheckpoint",
@@ -41,6 +45,9 @@ __all__ = [
     "Promotion",
     "Proposal",
     "RankProgress",
+    "Replay",
+    "ReplayChunk",
+    "ReplayItem",
     "Scope",
     "Veto",
 ]

@@ -2,6 +2,7 @@
 
 from verdicts.models.attempts import Attempt, Batch, Cluster, CollectorReport, Node, Observation, Workload
 from verdicts.models.collection import Collection, CollectionTask, Discovery, SourceState
+from verdicts.models.expiry import Tombstone
 from verdicts.models.imported import ImportedRecord
 from verdicts.models.judgements import Finding, Review, RulesetText, RulesetVersion, UnrecognisedLine, Verdict
 from verdicts.models.listing import ListRow
@@ -37,6 +38,7 @@ __all__ = [
     "SavedView",
     "SourceState",
     "Subscription",
+    "Tombstone",
     "UnrecognisedLine",
     "Verdict",
     "Workload",

@@ -4,11 +4,12 @@ import uuid
 
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Now
+from django.db.models.functions import Greatest, Now
 
 from rules.words import ReportStatus, Source
 from verdicts.choices import Origin, Scheduler
 from verdicts.find import AttemptQuerySet, NodeQuerySet
+from verdicts.keeping import OF_ATTEMPTS
 from verdicts.log_order import UNDATED
 from verdicts.models.checks import closed
 
@@ -73,7 +74,8 @@ class Attempt(models.Model):
 
     `generation` counts changes of the evidence: an attribution that loaded an older one is run again.
     `cut` says of each source how many deliveries of observations the store refused because it was full; what was
-    collected is counted under "source collector".
+    collected is counted under "source collector". `…_expired_at` says since when nothing of a class is kept: what went
+    is in `Tombstone`, if anything was there.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -116,6 +118,10 @@ class Attempt(models.Model):
         help_text="The discovery that says whether it is still there; none where only tools sent it.",
     )
     origin = models.CharField(max_length=16, default=Origin.OWN.value, db_default=Origin.OWN.value, editable=False)
+    lines_expired_at = models.DateTimeField(null=True, blank=True, editable=False)
+    quotes_expired_at = models.DateTimeField(null=True, blank=True, editable=False)
+    progress_expired_at = models.DateTimeField(null=True, blank=True, editable=False)
+    words_expired_at = models.DateTimeField(null=True, blank=True, editable=False, help_text="When some went last.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     objects = AttemptQuerySet.as_manager()
@@ -144,6 +150,16 @@ class Attempt(models.Model):
             models.Index(fields=["job_id"], name="attempt_job_id"),
             models.Index(fields=["cluster", "scheduler"], name="attempt_going_on", condition=Q(ended_at__isnull=True)),
             models.Index(fields=["origin"], name="attempt_foreign", condition=~Q(origin=Origin.OWN.value)),
+            # What is still there of a class, the oldest first: nothing of it is older than that.
+            *[
+                models.Index(
+                    Greatest("ended_at", "created_at"),
+                    "id",
+                    name=f"attempt_{kept.value}",
+                    condition=Q(**{f"{kept.value}_expired_at__isnull": True}),
+                )
+                for kept in OF_ATTEMPTS
+            ],
         ]
 
     def __str__(self) -> str:
