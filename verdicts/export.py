@@ -60,7 +60,7 @@ def _time(at: datetime | None) -> str | None:
     return at.astimezone(UTC).isoformat() if at else None
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     """A value as a cell that no spreadsheet takes for a formula."""
     if value is None:
         return ""
@@ -72,7 +72,7 @@ def _cell(value: Any) -> str:
     return f"'{text}" if text.lstrip(" \u00a0").startswith(_FORMULA) or text.startswith(_FORMULA) else text
 
 
-class _Echo:
+class Echo:
     """What `csv` writes to: it gives back what it is given."""
 
     def write(self, text: str) -> str:
@@ -80,12 +80,12 @@ class _Echo:
 
 
 def _as_csv(filters: VerdictFilter) -> Iterator[str]:
-    writer = csv.writer(_Echo())
+    writer = csv.writer(Echo())
     # The mark lets spreadsheets know that it is UTF-8.
     yield "\ufeff" + str(writer.writerow(COLUMNS))
     for rows in filters.found().every():
         yield "".join(
-            str(writer.writerow([_cell(said[name]) for name in COLUMNS])) for said in map(record, lines(rows))
+            str(writer.writerow([cell(said[name]) for name in COLUMNS])) for said in map(record, lines(rows))
         )
 
 
