@@ -213,4 +213,7 @@ class EntryKind(StrEnum):
     SOURCE_BLIND = "source.blind"
     SOURCE_SEES = "source.sees"
     RULESET_CHANGED = "ruleset.changed"
+    REPLAY_BEGUN = "replay.begun"
+    REPLAY_ENDED = "replay.ended"
+    REPLAY_JUDGED = "replay.judged"
     CHECKPOINT_FAILED = "checkpoint.failed"

@@ -100,11 +100,11 @@ def go_on(model: type[Leased]) -> None:
     wake_task(TASKS[model], queue=QUEUES.get(model))
 
 
-def wake_task(name: str, *, queue: str | None) -> bool:
-    """Send one message for a task that works off no rows; False where the broker is not reached."""
+def wake_task(name: str, *, queue: str | None, args: tuple[Any, ...] = ()) -> bool:
+    """Send one message for a task by its name; False where the broker is not reached."""
     try:
         with pools.producers[_connection(current_app)].acquire(block=True, timeout=PATIENCE) as producer:
-            current_app.send_task(name, producer=producer, retry=False, queue=queue)
+            current_app.send_task(name, args=args, producer=producer, retry=False, queue=queue)
     except (BrokerError, OSError, *WRONG_ADDRESS) as error:
         pools.reset()
         log.warning("broker not reached, %s was not asked for: %s", name, error)

@@ -48,5 +48,8 @@ ENTRIES: dict[str, str] = {
     EntryKind.SOURCE_BLIND: "Source went blind",
     EntryKind.SOURCE_SEES: "Source sees again",
     EntryKind.RULESET_CHANGED: "Ruleset first used",
+    EntryKind.REPLAY_BEGUN: "Replay begun",
+    EntryKind.REPLAY_ENDED: "Replay ended",
+    EntryKind.REPLAY_JUDGED: "Replay’s changes judged",
     EntryKind.CHECKPOINT_FAILED: "Checkpoint failed",
 }
