@@ -20,6 +20,9 @@ POST_PROGRESS = "recovery.post_progress"
 EXPORT_LEDGER = "recovery.export_ledger"
 START_REPLAY = "recovery.start_replay"
 JUDGE_REPLAY = "recovery.judge_replay"
+RUN_DRILL = "recovery.run_drill"
+START_REPLAY = "recovery.start_replay"
+JUDGE_REPLAY = "recovery.judge_replay"
 HOLD = "recovery.hold_evidence"
 
 

@@ -165,6 +165,24 @@ class BrakeKind(StrEnum):
     STOP = "stop"  # stands until a person releases it with a reason
 
 
+class DrillState(StrEnum):
+    """How far a retention drill is. The last three are ends; only one of them is good."""
+
+    ASKED = "asked"
+    RUNNING = "running"
+    PASSED = "passed"  # every check was carried out and passed
+    FAILED = "failed"  # a check was carried out and failed
+    INCOMPLETE = "incomplete"  # none failed, and something could not be checked
+
+
+class CheckOutcome(StrEnum):
+    """What came of one check of a drill."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_CHECKED = "not_checked"
+
+
 class EntryKind(StrEnum):
     """What a ledger entry records."""
 
@@ -217,3 +235,5 @@ class EntryKind(StrEnum):
     REPLAY_ENDED = "replay.ended"
     REPLAY_JUDGED = "replay.judged"
     CHECKPOINT_FAILED = "checkpoint.failed"
+    DRILL_BEGUN = "drill.begun"
+    DRILL_ENDED = "drill.ended"

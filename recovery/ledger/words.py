@@ -52,4 +52,6 @@ ENTRIES: dict[str, str] = {
     EntryKind.REPLAY_ENDED: "Replay ended",
     EntryKind.REPLAY_JUDGED: "Replay’s changes judged",
     EntryKind.CHECKPOINT_FAILED: "Checkpoint failed",
+    EntryKind.DRILL_BEGUN: "Drill begun",
+    EntryKind.DRILL_ENDED: "Drill ended",
 }

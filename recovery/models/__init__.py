@@ -1,6 +1,7 @@
 """Rows and constraints of recovery. No verbs: `decide.py` and its like write, `find.py` reads."""
 
 from recovery.models.actions import Action, ActuatorState, Exclusion, Milestone
+from recovery.models.drill import Drill, DrillCheck
 from recovery.models.exports import ExportBatch, ExportedRecord
 from recovery.models.ledger import Intake, LedgerCheckpoint, LedgerContent, LedgerEntry, LedgerLink
 from recovery.models.policies import Policy, PolicyVersion, Promotion, Scope
@@ -26,6 +27,8 @@ __all__ = [
     "Case",
     "Consideration",
     "Decision",
+    "Drill",
+    "DrillCheck",
     "Exclusion",
     "ExportBatch",
     "ExportedRecord",
