@@ -85,7 +85,7 @@ def give(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("recovery", "0010_retention"),
+        ("recovery", "0011_replay"),
         ("verdicts", "0017_origin"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
