@@ -1,5 +1,6 @@
 """The REST API: thin views over `find.py`, `record.py` and `conclude.py`."""
 
+from hashlib import sha256
 from typing import Any, cast
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from verdicts import serializers as shapes
 from verdicts.api_paging import Pages
 from verdicts.choices import Label, Mode, Origin, RequestState
 from verdicts.evidence import effective_reports
+from verdicts.expired import EvidenceExpired, as_data
 from verdicts.filters import AttemptFilter, unknown_parameters
 from verdicts.given import (
     BoundedJSON,
@@ -42,6 +44,7 @@ from verdicts.given import (
     only,
     refused,
 )
+from verdicts.keeping import Kept
 from verdicts.log_find import LineFilter, in_order
 from verdicts.models import (
     Attempt,
@@ -144,6 +147,12 @@ class Observations(_List):
     def get_queryset(self) -> QuerySet[Observation]:
         return _attempt(self.kwargs["pk"]).observations.all()
 
+    def get_paginated_response(self, data: Any) -> Response:
+        response = super().get_paginated_response(data)
+        # An empty list of lines that were there and expired is not one of lines that never were.
+        response.data["expired"] = [one for one in as_data(_attempt(self.kwargs["pk"])) if one["kept"] == Kept.LINES]
+        return response
+
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return in_order(super().filter_queryset(queryset), self.request.query_params.get("order") or "arrival")
 
@@ -166,7 +175,7 @@ class Observations(_List):
         _attempt(pk)
         try:
             delivery = record.add_observations(pk, observations, key=key)
-        except record.BatchConflict as error:
+        except (record.BatchConflict, EvidenceExpired) as error:
             raise Conflict(str(error)) from error
         return Response(
             shapes.DeliverySerializer(delivery).data,
@@ -195,6 +204,8 @@ class Reports(APIView):
         _attempt(pk)
         try:
             record.record_reports(pk, reports)
+        except EvidenceExpired as error:
+            raise Conflict(str(error)) from error
         except InputError as error:
             raise refused(error) from error
         return self.get(request, pk)
@@ -227,7 +238,10 @@ class Attributions(_List):
         mode = Mode(asked.validated_data["mode"])
         wait = asked.validated_data.get("wait", FAST_WAIT if mode is Mode.FAST else 0.0)
         _attempt(pk)
-        made = conclude.request_attribution(pk, mode, by=cast("User", request.user))
+        try:
+            made = conclude.request_attribution(pk, mode, by=cast("User", request.user))
+        except EvidenceExpired as error:
+            raise Conflict(str(error)) from error
         made = conclude.answer_within(made.pk, wait)
         return Response(
             shapes.AttributionSerializer(made).data,
@@ -278,15 +292,24 @@ class VerdictDetail(generics.RetrieveAPIView[Any]):
 
 
 class VerdictBody(APIView):
-    """The canonical JSON of a verdict, byte for byte: its SHA-256 is `body_sha256`, and the ETag."""
+    """The canonical JSON of a verdict, byte for byte: its SHA-256 is `body_sha256`, and the ETag.
+
+    Where its quotations expired, `X-Inquest-Expired` says so and has the hash of what was issued; the ETag is that of
+    what is left.
+    """
 
     permission_classes = [ReadOnly]
 
     @extend_schema(responses={(200, "application/json"): OpenApiTypes.OBJECT})
     def get(self, request: Request, pk: UUID) -> HttpResponse:
-        verdict = get_object_or_404(Verdict.objects.only("body_json", "body_sha256"), pk=pk)
-        response = HttpResponse(verdict.body_json.encode(), content_type="application/json")
-        response["ETag"] = f'"{verdict.body_sha256}"'
+        rows = Verdict.objects.select_related("attempt")
+        rows = rows.only("body_json", "body_sha256", "attempt__quotes_expired_at")
+        verdict = get_object_or_404(rows, pk=pk)
+        raw, expired = verdict.body_json.encode(), verdict.attempt.quotes_expired_at
+        response = HttpResponse(raw, content_type="application/json")
+        response["ETag"] = f'"{sha256(raw).hexdigest() if expired else verdict.body_sha256}"'
+        if expired:
+            response["X-Inquest-Expired"] = f"quotes; at={expired.isoformat()}; sha256={verdict.body_sha256}"
         response["X-Content-Type-Options"] = "nosniff"
         return response
 

@@ -23,6 +23,7 @@ from rules.verdict import canonical_json
 from verdicts import limits
 from verdicts.choices import Mode, RequestState
 from verdicts.evidence import load_evidence
+from verdicts.expired import require_lines
 from verdicts.lease import Kept, Lease, LeaseLost, Turns, give_up, take
 from verdicts.models import Attempt, AttributionRequest, Verdict
 from verdicts.verdict_rows import write_verdict
@@ -50,9 +51,11 @@ def request_attribution(
 ) -> AttributionRequest:
     """Ask for an attribution; the open request of the same mode is the answer if there is one.
 
-    Raises Attempt.DoesNotExist.
+    Raises Attempt.DoesNotExist and EvidenceExpired.
     """
-    attempt = Attempt.objects.select_for_update(of=("self",)).only("id", "cluster_id", "workload_id").get(pk=attempt_id)
+    needed = ("id", "cluster_id", "workload_id", "lines_expired_at")
+    attempt = Attempt.objects.select_for_update(of=("self",)).only(*needed).get(pk=attempt_id)
+    require_lines(attempt)
     request = ask(attempt, mode, by=by, delay=delay)
     request.refresh_from_db()
     return request

@@ -78,13 +78,12 @@ def effective_reports(row: models.Attempt, held: "Held | None" = None) -> list[G
     """The collectors' reports, corrected by what the store knows: what was delivered, refused or never reported.
 
     Counts are of records as they were read: an observation that stands for many folded lines counts as many.
-    `held` is what the store has, where the caller knows it.
+    `held` is what the store has, where the caller knows it. Once the lines expired the reports stand as they were.
     """
+    if row.lines_expired_at is not None:
+        return _given_reports(row)
     held = _held(row) if held is None else held
-    given = [
-        msgspec.convert(body, GivenReport)
-        for body in row.reports.order_by("source", "collector").values_list("body", flat=True)
-    ]
+    given = _given_reports(row)
     full_for: defaultdict[str, set[str]] = defaultdict(set)
     for key in row.cut:
         refused_source, _, refused_collector = key.partition(" ")
@@ -115,6 +114,11 @@ def effective_reports(row: models.Attempt, held: "Held | None" = None) -> list[G
     if (said := _said_by_attempt(row)) and not any(report.source == said.source for report in corrected):
         corrected.append(said)
     return corrected
+
+
+def _given_reports(row: models.Attempt) -> list[GivenReport]:
+    bodies = row.reports.order_by("source", "collector").values_list("body", flat=True)
+    return [msgspec.convert(body, GivenReport) for body in bodies]
 
 
 @dataclass(frozen=True)

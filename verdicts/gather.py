@@ -54,6 +54,8 @@ def ask(attempt_id: UUID, *, by: User | None = None) -> Collection:
     """Collect an attempt's evidence because someone asks. Raises Attempt.DoesNotExist, NotConfigured."""
     attempt = Attempt.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=attempt_id)
     cluster = current_clusters().named(attempt.cluster.name)
+    if attempt.lines_expired_at is not None:
+        raise NotConfigured("what was collected of it has expired: none is added to it")
     if cluster is None or not cluster.source:
         raise NotConfigured(f"no sources are configured for the cluster {attempt.cluster.name!r}")
     collection = begin(attempt, cluster, CollectionReason.ASKED, by=by)
@@ -67,6 +69,8 @@ def ended(attempt: Attempt, cluster: ClusterSettings) -> None:
 
     That somebody asked while it ran is not that look, nor is one from before the end that is known now.
     """
+    if attempt.lines_expired_at is not None:
+        return
     rounds = list(attempt.collections.all())
     looks = [one.created_at for one in rounds if one.reason == CollectionReason.ENDED]
     if any(attempt.ended_at is None or at >= min(attempt.ended_at, timezone.now()) for at in looks):

@@ -24,6 +24,7 @@ from rules.words import Domain
 from verdicts import observation_rows, permissions
 from verdicts.choices import Label, Mode, Origin
 from verdicts.conclude import LATE_EVIDENCE_DELAY, request_attribution
+from verdicts.expired import require_lines
 from verdicts.models import (
     Attempt,
     Batch,
@@ -129,7 +130,7 @@ def add_observations(attempt_id: UUID, given: Sequence[GivenObservation], *, key
 
     An observation that the attempt has already changes nothing. A batch with a known `key` is answered
     with what was done the first time; without a key its content is its key. Beyond the limit of a
-    source the rest is refused and counted. Raises BatchConflict, Attempt.DoesNotExist.
+    source the rest is refused and counted. Raises BatchConflict, EvidenceExpired, Attempt.DoesNotExist.
     """
     rows = observation_rows.rows_of(Attempt.objects.values_list("body", flat=True).get(pk=attempt_id), given)
     content = hashlib.sha256("".join(sorted(rows)).encode()).hexdigest()
@@ -138,6 +139,7 @@ def add_observations(attempt_id: UUID, given: Sequence[GivenObservation], *, key
         key = hashlib.sha256(key.encode()).hexdigest()
     with transaction.atomic():
         attempt = _locked(pk=attempt_id)
+        require_lines(attempt)
         known = Batch.objects.filter(attempt=attempt, key=key).first()
         if known is not None:
             if known.digest != content:
@@ -184,7 +186,7 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
     """Store collectors' reports and say how many changed something.
 
     Reports of one collector for one source (one for each file it read) are joined when they come together;
-    when they come later they replace what it said earlier. Raises InputError.
+    when they come later they replace what it said earlier. Raises InputError, EvidenceExpired.
     """
     told: dict[tuple[str, str], list[GivenReport]] = {}
     for index, report in enumerate(map(storable_struct, given)):
@@ -197,6 +199,7 @@ def record_reports(attempt_id: UUID, given: Iterable[GivenReport]) -> int:
     }
     with transaction.atomic():
         attempt = _locked(pk=attempt_id)
+        require_lines(attempt)
         known = {(row.source, row.collector): row.body for row in attempt.reports.all()}
         changed = {place: body for place, body in bodies.items() if timeless(known.get(place)) != timeless(body)}
         for (source, collector), body in changed.items():
@@ -307,5 +310,5 @@ def _evidence_changed(attempt: Attempt) -> None:
     """Raise the generation, and have an attempt that was asked about before attributed again."""
     attempt.generation += 1
     attempt.save(update_fields=["generation"])
-    if attempt.requests.exists():
+    if attempt.requests.exists() and attempt.lines_expired_at is None:
         request_attribution(attempt.pk, Mode.SLOW, delay=LATE_EVIDENCE_DELAY)

@@ -12,6 +12,8 @@ from rules.words import Domain
 from verdicts import limits
 from verdicts.choices import Label, Mode, RequestState
 from verdicts.compare import Change, compare
+from verdicts.expired import as_data
+from verdicts.keeping import Kept
 from verdicts.models import (
     Attempt,
     AttributionRequest,
@@ -64,6 +66,16 @@ class VerdictSummarySerializer(serializers.ModelSerializer[Verdict]):
         ]
 
 
+class TombstoneSerializer(serializers.Serializer[Any]):
+    """That a class of an attempt expired: when, how much, by which rule."""
+
+    kept = serializers.ChoiceField(choices=[kept.value for kept in Kept], help_text="The class.")
+    at = serializers.DateTimeField()
+    rows = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+    rule = serializers.CharField()
+
+
 class AttemptSerializer(serializers.ModelSerializer[Attempt]):
     """An attempt with the words of the scheduler, and its standing verdict if it has one."""
 
@@ -105,9 +117,15 @@ class AttemptDetailSerializer(AttemptSerializer):
     """An attempt with everything that was said of it, as in attempt.json."""
 
     given = serializers.JSONField(source="body")
+    expired = serializers.SerializerMethodField()
 
     class Meta(AttemptSerializer.Meta):
-        fields = [*AttemptSerializer.Meta.fields, "given"]
+        fields = [*AttemptSerializer.Meta.fields, "given", "expired"]
+
+    @extend_schema_field(TombstoneSerializer(many=True))
+    def get_expired(self, attempt: Attempt) -> list[dict[str, Any]]:
+        """What expired of it; empty where nothing did."""
+        return as_data(attempt)
 
 
 class ObservationSerializer(serializers.ModelSerializer[Observation]):
@@ -197,10 +215,11 @@ class VerdictSerializer(VerdictRowSerializer):
 
     changes = serializers.SerializerMethodField()
     because = serializers.SerializerMethodField()
+    expired = serializers.SerializerMethodField()
     body = serializers.SerializerMethodField()
 
     class Meta(VerdictRowSerializer.Meta):
-        fields = [*VerdictRowSerializer.Meta.fields, "changes", "because", "body"]
+        fields = [*VerdictRowSerializer.Meta.fields, "changes", "because", "expired", "body"]
 
     def to_representation(self, verdict: Verdict) -> Any:
         """The verdict compared once with the one that it superseded."""
@@ -220,6 +239,11 @@ class VerdictSerializer(VerdictRowSerializer):
     def get_because(self, verdict: Verdict) -> list[str]:
         """What came between the two: evidence, coverage, rules, the attempt's record."""
         return self._change.why
+
+    @extend_schema_field(TombstoneSerializer(many=True))
+    def get_expired(self, verdict: Verdict) -> list[dict[str, Any]]:
+        """What expired of its attempt; with quotations gone, `body` has not the hash `body_sha256` any more."""
+        return as_data(verdict.attempt)
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_body(self, verdict: Verdict) -> Any:

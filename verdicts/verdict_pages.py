@@ -19,6 +19,7 @@ from rules.words import Domain
 from verdicts import compare, permissions, presentation, related, talk, timeline_chart
 from verdicts.choices import Label, Mode, RequestState
 from verdicts.conclude import request_attribution
+from verdicts.expired import EvidenceExpired, tombstones_of
 from verdicts.forms import CommentForm, ReviewForm
 from verdicts.guard import Request, keeps_typed, part_wanted, permitted, typed_before
 from verdicts.models import Attempt, AttributionRequest, Node, Verdict
@@ -66,6 +67,7 @@ def _detail(
     context |= _standing(attempt, seen=verdict.number) | {
         "section": "verdicts",
         "body": body,
+        "tombstones": tombstones_of(attempt),
         "short": in_short(body),
         "several_parts": _several_parts(body),
         "coverage": presentation.coverage(body.get("coverage")),
@@ -156,6 +158,7 @@ def attempt(request: Request, attempt_id: UUID) -> HttpResponse:
         "attempt": found,
         "reports": presentation.coverage([report.body for report in found.reports.all()]),
         "observations": found.observations.count(),
+        "tombstones": tombstones_of(found),
         "siblings": related.siblings(found),
         "may_attribute": permissions.may_attribute(request.user),
     }
@@ -198,6 +201,8 @@ def attribute(request: Request, attempt_id: UUID) -> HttpResponse:
         request_attribution(attempt_id, Mode.SLOW, by=request.user)
     except Attempt.DoesNotExist:
         raise Http404 from None
+    except EvidenceExpired as error:
+        messages.error(request, f"Nothing was asked for: {error}.")
     return redirect("verdicts:attempt", attempt_id)
 
 

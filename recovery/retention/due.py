@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, Max, OuterRef, Q, QuerySet, Value
@@ -30,18 +31,18 @@ def cutoff(kept: Kept, now: datetime) -> datetime | None:
     return now - timedelta(days=days) if days else None
 
 
-def left(kept: Kept) -> QuerySet[Attempt]:
+def left(kept: Kept) -> QuerySet[Any]:
     """The attempts of which a class is still there, each with `since`."""
     return Attempt.objects.filter(**{f"{kept.value}_expired_at__isnull": True}).annotate(since=SINCE)
 
 
-def due(kept: Kept, now: datetime) -> QuerySet[Attempt]:
+def due(kept: Kept, now: datetime) -> QuerySet[Any]:
     """The attempts of which a class is due by its time, whatever stands in the way."""
     before = cutoff(kept, now)
     return left(kept).filter(since__lt=before) if before is not None else left(kept).none()
 
 
-def due_imported(kept: Kept, now: datetime) -> QuerySet[Attempt]:
+def due_imported(kept: Kept, now: datetime) -> QuerySet[Any]:
     """Imported attempts whose record said that it is to be deleted by a day that is over."""
     over = ImportedRecord.objects.filter(expires_on__lt=now.astimezone(UTC).date())
     return left(kept).filter(pk__in=over.values("attempt"))
@@ -72,7 +73,7 @@ def holds_over(attempt: Attempt) -> QuerySet[Hold]:
     return Hold.objects.filter(STANDING).filter(over).order_by("placed_at", "id")
 
 
-def is_busy() -> Q:
+def is_busy() -> Any:
     """Whether an attempt runs, is owed an attribution or a collection, or has something proposed that is open."""
     return (
         Q(ended_at__isnull=True, found_by__isnull=False, missing_since__isnull=True)

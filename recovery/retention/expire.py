@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -76,7 +77,7 @@ def _work(now: datetime) -> Iterator[tuple[Step, UUID]]:
     yield from ((_words, pk) for pk in words.attempts_due(now))
 
 
-def _by_key(rows: QuerySet[Attempt]) -> Iterator[UUID]:
+def _by_key(rows: QuerySet[Any]) -> Iterator[UUID]:
     free = rows.filter(~due.is_held(), ~Q(due.is_busy())).order_by("since", "pk")
     last: tuple[datetime, UUID] | None = None
     while True:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -91,7 +92,7 @@ def erase(attempt_id: UUID, now: datetime) -> Gone:
     return gone if gone.rows else gone + notes
 
 
-def _contents(where: str, parameters: list[object]) -> Gone:
+def _contents(where: str, parameters: list[Any]) -> Gone:
     """Erase what stands beside the chain: the salt goes too, so that the hash says nothing any more."""
     with connection.cursor() as cursor:
         cursor.execute(
