@@ -23,6 +23,7 @@ from recovery.facts import (
 )
 from recovery.plan import Plan
 from recovery.policy import NODE_DOMAINS, UNDECIDED
+from recovery.wording import GUARDS
 from recovery.words import EXCLUDING, RELIEF, ActionKind, BrakeKind
 
 __all__ = [
@@ -129,8 +130,8 @@ def stands(refusals: Sequence[Refusal]) -> list[Refusal]:
 
 
 def in_words(refusals: Sequence[Refusal]) -> str:
-    """All refusals in one line."""
-    return "; ".join(f"{refusal.guard}: {refusal.said}" for refusal in refusals)
+    """All refusals in one line, each with what its guard looks after."""
+    return "; ".join(f"{GUARDS.get(refusal.guard, refusal.guard)}: {refusal.said}" for refusal in refusals)
 
 
 def _identity(plan: Plan, facts: Facts) -> Iterator[Refusal]:

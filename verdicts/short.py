@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rules.explain import LOST_SYMPTOMS
-from rules.words import Domain, ReportStatus, Role, State
+from rules.words import Domain, ReportStatus, Role, State, Strength
 from verdicts import wording
 from verdicts.presentation import Body, seen_whole
 
@@ -13,6 +13,8 @@ from verdicts.presentation import Body, seen_whole
 MOST_NAMED = 3
 #: How the engine's words on a consequence that nothing explains begin.
 _NO_MORE = "only ever a consequence"
+#: How the engine's words on two times that it cannot order begin.
+_NO_ORDER = "order not known"
 _LATER = re.compile(r"([0-9,]+(?:\.[0-9]+)?) s later")
 
 
@@ -44,6 +46,7 @@ class Unexplained:
     title: str
     lines: int
     why: str
+    place: str = ""  # where it was seen: "node gpu-03, rank 5"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,7 @@ class Short:
     later: list[Step]
     first: list[str]  # what to find out before a repair
     lost: list[str] = field(default_factory=list)  # nodes that stopped answering, nothing says why
+    test: Body | None = None  # where the cause is not sure: the cheapest test
 
     @property
     def blind(self) -> Gap | None:
@@ -100,7 +104,23 @@ def in_short(body: Body) -> Short:
         later=_steps(body, "later", wording.REPAIRS),
         first=_before_repair(body),
         lost=_lost(body),
+        test=_test(body),
     )
+
+
+def _test(body: Body) -> Body | None:
+    """The cheapest test, where one decides more than the verdict does."""
+    undecided = body.get("attributed_domain") in (Domain.AMBIGUOUS, Domain.UNATTRIBUTED)
+    tests = body.get("discriminating_tests") or ()
+    if not tests or not (undecided or body.get("strength") == Strength.WEAK):
+        return None
+    titles = {one["id"]: one.get("title") or one["rule"] for one in [*(body.get("causes") or ()), *_open(body)]}
+    about = [(name, titles[name]) for name in tests[0].get("findings") or () if name in titles]
+    return {"text": tests[0]["text"], "about": about, "more": len(tests) - 1}
+
+
+def _open(body: Body) -> list[Body]:
+    return [*(body.get("candidates") or ()), *(body.get("interesting") or ())]
 
 
 def _lost(body: Body) -> list[str]:
@@ -120,7 +140,9 @@ def _not_blamed(body: Body) -> list[NotBlamed]:
         groups.setdefault(_root(finding, demoted)["finding"], []).append(finding)
     said = []
     for root, group in groups.items():
-        found = sorted(group, key=lambda one: -(one.get("count") or 1))
+        kind = _kind(one["rule"] for one in group)
+        # The kind that is named first is what readers look for: its errors are named first too.
+        found = sorted(group, key=lambda one: (_kind([one["rule"]]) != kind, -(one.get("count") or 1)))
         titles = list(dict.fromkeys(one.get("title") or one["rule"] for one in found))
         direct = [one["explained_by"] for one in found if one["explained_by"]["finding"] == root]
         between = [one["explained_by"] for one in found if one["explained_by"]["finding"] != root]
@@ -129,7 +151,7 @@ def _not_blamed(body: Body) -> list[NotBlamed]:
                 titles=titles[:MOST_NAMED],
                 number=len(titles),
                 lines=sum(one.get("count") or 1 for one in found),
-                kind=_kind(one["rule"] for one in found),
+                kind=kind,
                 finding=root,
                 title=_root(found[0], demoted)["title"],
                 relation=direct[0]["relation"] if len({by["relation"] for by in direct}) == 1 else "",
@@ -151,9 +173,17 @@ def _unexplained(body: Body) -> list[Unexplained]:
             title=one.get("title") or one["rule"],
             lines=one.get("count") or 1,
             why=one.get("why") or _NO_MORE,
+            place=_place(one),
         )
         for one in sorted(seen, key=lambda one: -(one.get("count") or 1))[:MOST_NAMED]
     ]
+
+
+def _place(finding: Body) -> str:
+    """The node and rank of a finding, where there is one of each."""
+    node, ranks = (finding.get("locus") or {}).get("node") or "", finding.get("ranks") or ()
+    parts = [f"node {node}" if node else "", f"rank {ranks[0]}" if len(ranks) == 1 else ""]
+    return ", ".join(part for part in parts if part)
 
 
 def _root(finding: Body, demoted: dict[str, Body]) -> Body:
@@ -175,8 +205,10 @@ def _kind(rules: Iterable[str]) -> str:
 def _earliest(timings: list[str]) -> str:
     """When the first of several came: "6.0 s later" of the engine's words; else its first words."""
     later = sorted((float(match[1].replace(",", "")), match[0]) for match in map(_LATER.fullmatch, timings) if match)
+    unknown = sum(timing.startswith(_NO_ORDER) for timing in timings)
     if later:
-        return later[0][1] if len(timings) == 1 else f"the first {later[0][1]}"
+        said = later[0][1] if len(timings) == 1 else f"the first {later[0][1]}"
+        return f"{said}; the order of {unknown} of them is not known" if unknown else said
     return timings[0] if timings else ""
 
 
@@ -232,5 +264,6 @@ def _before_repair(body: Body) -> list[str]:
         said.append(f"the verdict rests on a rule that is still {' and '.join(young)}")
     missing = [wording.SOURCES_IN_TEXT.get(gap.source, gap.source) for gap in _gaps(body) if gap.matters]
     if missing:
-        said.append(f"what was not seen could change it: {', '.join(missing)}")
+        could = "hold an earlier cause" if body.get("strength") == Strength.STRONG else "change it"
+        said.append(f"what was not seen could {could}: {', '.join(missing)}")
     return said

@@ -86,8 +86,8 @@ STRENGTHS: dict[str, str] = {
 #: The stated rule of evidence behind each strength.
 STRENGTH_RULES: dict[str, str] = {
     Strength.STRONG: (
-        "Strong: direct evidence on a named place, before every error of the workload by more than "
-        "the clocks can be off, and no missing source whose rules could have overturned it."
+        "Strong: direct evidence on a named place, before every error of the workload by more than the clocks "
+        "can be off, with the job's own log, the system log and the scheduler's record seen whole."
     ),
     Strength.MODERATE: "Moderate: direct evidence, but its order or the coverage leaves room for another cause.",
     Strength.WEAK: "Weak: inferred from consequences, or seen directly with so much left open that another cause "

@@ -22,11 +22,17 @@ def against(row: Proposal) -> list[Refusal]:
     return guards.recheck(plan, standing.facts(plan))
 
 
-def hinders(row: Proposal, user: User) -> dict[str, str]:
-    """Why this person cannot `approve`, or cannot `decide` at all, to be said before the click."""
+def hinders(row: Proposal, user: User, refusals: list[Refusal]) -> dict[str, str]:
+    """Why this person cannot `approve`, or cannot `decide` at all, to be said before the click.
+
+    What guards say is listed on the page already, and is pointed to.
+    """
     if not user.has_perm(permissions.DECIDE):
         return {"decide": "Deciding needs the role operator, lead or administrator.", "approve": ""}
-    return {"decide": "", "approve": decide.why_not(row, user)}
+    why = decide.why_not(row, user)
+    if not why and refusals:
+        why = "It cannot be approved while that stands against it which is listed above."
+    return {"decide": "", "approve": why}
 
 
 def elements_of(rows: Iterable[Proposal]) -> dict[UUID, set[tuple[str, str]]]:

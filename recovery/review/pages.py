@@ -60,6 +60,7 @@ def proposal(request: Request, proposal_id: UUID) -> HttpResponse:
 
 
 def _shown(request: Request, row: Proposal, typed: dict[str, str], problem: str = "") -> dict[str, Any]:
+    against = queue_find.against(row)
     return {
         "section": "recovery",
         "tab": "queue",
@@ -67,8 +68,8 @@ def _shown(request: Request, row: Proposal, typed: dict[str, str], problem: str 
         "plan": row.plan,
         "typed": typed,
         "problem": problem,
-        "against": queue_find.against(row),
-        "hinders": queue_find.hinders(row, request.user),
+        "against": against,
+        "hinders": queue_find.hinders(row, request.user, against),
         "decisions": list(row.decisions.select_related("by")),
         "wanting": decide.wanting(row) if row.state == ProposalState.OPEN.value else "",
         "may_withdraw": row.state in decide.UNDECIDED_STATES
@@ -140,8 +141,11 @@ def _refused(request: Request, proposal_id: UUID, problem: str, status: int) -> 
 def of_attempt(request: Request, attempt_id: UUID) -> HttpResponse:
     """What was proposed for an attempt, as a part of its verdict's page."""
     attempt = get_object_or_404(Attempt.objects.only("pk"), pk=attempt_id)
+    rows = list(find.of_attempt(attempt.pk)[:20])
     context = {
-        "rows": list(find.of_attempt(attempt.pk)[:20]),
+        "rows": rows,
+        "first": next((row for row in rows if row.state == ProposalState.OPEN.value), rows[0] if rows else None),
+        "answers": request.GET.get("answers") == "1",  # the page has a place for the one that matters most
         "considered": queue_find.considered(attempt.pk),
         "attempt_id": attempt.pk,
     }

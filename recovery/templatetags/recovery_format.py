@@ -50,6 +50,12 @@ def outcome_look(word: str) -> Look:
 
 
 @register.filter
+def guard_word(guard: str) -> str:
+    """What a guard looks after, to head what it says."""
+    return wording.GUARDS.get(guard) or plain(guard)
+
+
+@register.filter
 def case_look(word: str) -> Look:
     """The chip of what was found afterwards."""
     return wording.LABELS.get(word) or Look(plain(word))

@@ -181,6 +181,8 @@ def test_asking_for_evidence_leaves_it_open_and_it_can_be_taken_back(proposal: P
     assert (
         decide.ask(proposal.pk, by=ada, seen=proposal.plan_sha256, text="dcgmi diag -r 3").state == ProposalState.OPEN
     )
+    decide.ask(proposal.pk, by=ada, seen=proposal.plan_sha256, text="dcgmi diag -r 3")
+    assert LedgerEntry.objects.filter(kind=EntryKind.PROPOSAL_ASKED).count() == 1, "pressed twice is asked once"
     taken = decide.withdraw(proposal.pk, by=ada, text="it was the switch")
     assert (taken.state, taken.ended_why) == (ProposalState.WITHDRAWN, "it was the switch")
 
@@ -211,7 +213,7 @@ def test_a_stop_holds_back_until_it_is_released_with_a_reason(proposal: Proposal
 
 def test_a_pace_clears_itself(proposal: Proposal, ada: Any) -> None:
     brake = brakes.pull(proposal.attempt.cluster, BrakeKind.PACE, "too much at once")
-    with pytest.raises(decide.Guarded, match="pace"):
+    with pytest.raises(decide.Guarded, match="slowed down"):
         decide.approve(proposal.pk, by=ada, seen=proposal.plan_sha256)
     Brake.objects.filter(pk=brake.pk).update(clears_at=timezone.now() - timedelta(seconds=1))
     assert decide.approve(proposal.pk, by=ada, seen=proposal.plan_sha256).state == ProposalState.ACTING
@@ -225,7 +227,7 @@ def test_the_stop_file_holds_back_and_works_without_a_database(
     settings.INQUEST_RECOVERY_STOP_FILE = str(tmp_path / "stop")
     assert brakes.killed() is None
     (tmp_path / "stop").touch()
-    with pytest.raises(decide.Guarded, match="kill_switch: the stop file"):
+    with pytest.raises(decide.Guarded, match="kill switch: the stop file"):
         decide.approve(proposal.pk, by=ada, seen=proposal.plan_sha256)
 
 
@@ -269,7 +271,7 @@ def test_caps_hold_for_approvals_together(ada: Any) -> None:
     (one,) = propose.consider(judged(failed("1", workload="a")).pk)
     (two,) = propose.consider(judged(failed("2", workload="b"), node="gpu-02").pk)
     decide.approve(one.pk, by=ada, seen=one.plan_sha256)
-    with pytest.raises(decide.Guarded, match="exclusions_alive: 2 nodes would be away at once, and 1 are allowed"):
+    with pytest.raises(decide.Guarded, match="nodes away at once: 2 nodes would be away at once, and 1 are allowed"):
         decide.approve(two.pk, by=ada, seen=two.plan_sha256)
 
 

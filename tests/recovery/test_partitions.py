@@ -71,4 +71,6 @@ def test_a_job_that_fills_its_partition_is_proposed_and_held_up(slurm: FakeSlurm
     verdict = judged(failed())
     (proposal,) = propose.consider(verdict.pk)
     assert proposal.state == "open"
-    assert "capacity: 1 nodes of partition batch would be left" in " ".join(Consideration.objects.get().said)
+    assert "nodes that must stay: 1 nodes of partition batch would be left" in " ".join(
+        Consideration.objects.get().said
+    )

@@ -125,7 +125,7 @@ def test_an_old_failure_leads_to_nothing() -> None:
     a_policy()
     verdict = judged(failed(ago=60 * 60 * 24))
     assert propose.consider(verdict.pk) == []
-    assert "age: what it answers happened 24 h ago" in said(verdict)
+    assert "time since the failure: what it answers happened 24 h ago" in said(verdict)
 
 
 def test_nothing_is_read_twice(django_assert_max_num_queries: Any) -> None:

@@ -167,14 +167,20 @@ def test_a_stop_and_a_veto_are_set_and_ended_on_their_page(proposal: Proposal) -
     assert "in use" in shown
     assert "too many at once" in shown
     blocked = client.get(reverse("recovery:proposal", args=[proposal.pk])).content.decode()
-    assert "too many at once" in blocked
-    assert "veto" in blocked
+    assert blocked.count("too many at once") == 1, "the button points to the list and does not repeat it"
+    assert "Veto:" in blocked
+    assert "Stopped:" in blocked
 
 
 def test_what_was_proposed_is_on_the_page_of_the_verdict_and_counted_on_the_overview(proposal: Proposal) -> None:
     client = signed_in(person("eve", "viewer"))
-    part = client.get(reverse("recovery:of-attempt", args=[proposal.attempt_id])).content.decode()
-    assert reverse("recovery:proposal", args=[proposal.pk]) in part
+    address = reverse("recovery:of-attempt", args=[proposal.attempt_id])
+    part = client.get(address).content.decode()
+    assert part.count(reverse("recovery:proposal", args=[proposal.pk])) == 1
+    # For the answer at the top of the page, which has a place for it.
+    whole = client.get(address, {"answers": "1"}).content.decode()
+    assert whole.count(reverse("recovery:proposal", args=[proposal.pk])) == 2
+    assert '<p id="proposed" hx-swap-oob="true">' in whole
     assert "<b>1</b>" in client.get(reverse("recovery:waiting")).content.decode()
 
 

@@ -45,7 +45,7 @@ def test_its_own_caps_hold_it_up_as_they_would_have() -> None:
         judged(failed(str(number), ago=(5 - number) * HOUR), node=f"gpu-0{number + 1}")
     tried = trial.run(BODY | {"caps": {"nodes_per_day": 2}})
     assert [bool(row.held_up) for row in tried.rows] == [True, False, False]
-    assert "nodes_per_day" in tried.rows[0].held_up
+    assert "nodes per day" in tried.rows[0].held_up
 
 
 def test_what_does_not_match_is_counted_by_its_reason() -> None:

@@ -65,6 +65,20 @@ def test_symptoms_are_told_by_what_is_at_the_root_of_them() -> None:
     assert group.through == ["Symptom f2"]
 
 
+def test_the_errors_of_the_kind_that_is_named_are_named_first_and_an_unknown_order_is_said() -> None:
+    unknown = "order not known: 0.4 s apart, within what the clocks can be trusted for"
+    given = body(
+        causes=[finding("f1", "a.b", "The cause")],
+        demoted=[
+            explained("f2", "f1", "The cause", "6.0 s later", rule="slurm.oom", count=10),
+            explained("f3", "f1", "The cause", unknown, count=3),
+        ],
+    )
+    [group] = in_short(given).not_blamed
+    assert (group.kind, group.titles) == ("NCCL", ["Symptom f3", "Symptom f2"])
+    assert group.timing == "the first 6.0 s later; the order of 1 of them is not known"
+
+
 def test_explanations_in_a_circle_end() -> None:
     given = body(demoted=[explained("f2", "f3", "Three", ""), explained("f3", "f2", "Two", "")])
     assert len(in_short(given).not_blamed) == 2
@@ -154,7 +168,7 @@ def test_the_four_questions_are_answered_at_the_top(as_: Visitor) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (ambiguous_body, ["Not decided: 2 causes fit.", "operator on duty"]),
+        (ambiguous_body, ["Not decided: 2 causes fit.", "operator on duty", "Test: Move the GPU"]),
         (no_failure_body, ["Nothing: the attempt did not fail."]),
         (body, ["Not known, and no node is blamed.", "collect what is missing"]),
     ],

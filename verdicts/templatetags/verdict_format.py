@@ -55,6 +55,12 @@ def strength_rule(word: str | None) -> str:
 
 
 @register.filter
+def contained_by(domain: str | None) -> str:
+    """Who contains failures of a domain."""
+    return wording.CONTAINS.get(domain or "", "")
+
+
+@register.filter
 def source_name(word: str) -> str:
     """A source as it reads on a page."""
     return wording.SOURCES.get(word) or wording.plain(word)
