@@ -236,7 +236,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=env.int("INQUEST_VERIFY_SECONDS", default=10)),
         "options": {"expires": 30},
     },
-    # At a time of day, not at an interval: an interval starts anew whenever beat does.
+    # At a time, not at an interval: an interval starts anew whenever beat does.
+    "verdicts.fold_tally": {
+        "task": "verdicts.fold_tally",
+        "schedule": crontab(minute="41"),
+        "options": {"expires": 1800},
+    },
     "verdicts.drift": {
         "task": "verdicts.drift",
         "schedule": crontab(minute="17", hour="5"),

@@ -3,12 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 from django.db import connection
-from django.db.models import Count, DateTimeField, Func, Value
+from django.db.models import Count, Sum
 from django.http import QueryDict
 
 from rules.words import Domain, State
@@ -16,7 +16,7 @@ from verdicts import source_find
 from verdicts.filters import NOT_ANALYSED
 from verdicts.keyset import MOST_COUNTED, MOST_READ
 from verdicts.listing import asked
-from verdicts.models import Attempt, Discovery, SourceState
+from verdicts.models import Attempt, Discovery, SourceState, WeekTally
 from verdicts.own import OWN_LIST, own
 from verdicts.shares import Share, share
 
@@ -151,22 +151,20 @@ def _today(since: datetime) -> tuple[list[tuple[str, Number]], Number]:
 def _weeks(now: datetime) -> tuple[list[Week], list[str]]:
     monday = (now - timedelta(days=now.weekday())).replace(hour=0, minute=0, second=0, microsecond=0)
     first = monday - timedelta(weeks=WEEKS - 1)
-    found: dict[datetime, Counter[str]] = defaultdict(Counter)
-    rows = _rows(_failed(after=_stamp(first), before=_stamp(monday + timedelta(weeks=1))))
-    # Weeks of UTC are of one length, so counting from the first costs less than asking a calendar of each row.
-    steps = (Value(timedelta(weeks=1)), "happened_at", Value(first))
-    week_of = Func(*steps, function="date_bin", output_field=DateTimeField())
-    weekly = rows.annotate(week=week_of).values_list("week", "domain")
-    for week, domain, number in weekly.annotate(Count("pk")):
-        found[week][domain] = number
+    found: dict[date, Counter[str]] = defaultdict(Counter)
+    # Not counted anew at each visit: the database keeps the tally of the list by week.
+    tallied = WeekTally.objects.filter(week__range=(first.date(), monday.date()), state__in=FAILED)
+    for week, domain, number in tallied.values_list("week", "domain").annotate(Sum("number")):
+        if number:
+            found[week][domain] = number
     totals = sum(found.values(), Counter[str]())
     domains = [word for word, _ in sorted(totals.items(), key=lambda pair: (-pair[1], pair[0]))]
     weeks = []
     for step in range(WEEKS):
         start = first + timedelta(weeks=step)
         query = _failed(after=_stamp(start), before=_stamp(start + timedelta(weeks=1)))
-        numbers = {word: Number(found[start][word], _said(query | {"domain": word})) for word in domains}
-        weeks.append(Week(start, numbers, Number(found[start].total(), _said(query))))
+        numbers = {word: Number(found[start.date()][word], _said(query | {"domain": word})) for word in domains}
+        weeks.append(Week(start, numbers, Number(found[start.date()].total(), _said(query))))
     return weeks, domains
 
 

@@ -10,7 +10,7 @@ from celery import shared_task
 from celery.signals import worker_init
 from django.conf import settings
 
-from verdicts import conclude, deliver, discover, drift, gather, source_check, subscribe, waking
+from verdicts import conclude, deliver, discover, drift, gather, source_check, subscribe, tally, waking
 from verdicts.models import AttributionRequest, CollectionTask, Discovery
 
 
@@ -49,6 +49,12 @@ def tell_people() -> None:
 def look_for_drift() -> None:
     """Compare what the rules saw lately with what they saw before; a sign is logged as `rules.drift`."""
     drift.check(settings.INQUEST_DRIFT_DAYS)
+
+
+@shared_task(name="verdicts.fold_tally", ignore_result=True)
+def fold_tally() -> None:
+    """Keep the weekly tally of the list short."""
+    tally.fold()
 
 
 @shared_task(name="verdicts.check_sources", ignore_result=True)

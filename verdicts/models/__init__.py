@@ -5,7 +5,7 @@ from verdicts.models.collection import Collection, CollectionTask, Discovery, So
 from verdicts.models.expiry import Tombstone
 from verdicts.models.imported import ImportedRecord
 from verdicts.models.judgements import Finding, Review, RulesetText, RulesetVersion, UnrecognisedLine, Verdict
-from verdicts.models.listing import ListRow
+from verdicts.models.listing import ListRow, WeekTally
 from verdicts.models.reading import EvidenceRead
 from verdicts.models.talk import Comment, Mention
 from verdicts.models.telling import Delivery, Subscription
@@ -41,5 +41,6 @@ __all__ = [
     "Tombstone",
     "UnrecognisedLine",
     "Verdict",
+    "WeekTally",
     "Workload",
 ]

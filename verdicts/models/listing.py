@@ -93,3 +93,22 @@ class ListRow(models.Model):
 
     def __str__(self) -> str:
         return self.job_id
+
+
+class WeekTally(models.Model):
+    """How many of this site's standing rows there are of attempts that ended in a week, by state and domain.
+
+    The number of a key is the sum of its lines. The database keeps it beside the list, by triggers on `ListRow`, so
+    that both agree at every moment; `verdicts.tally` folds many lines of a key into one.
+    """
+
+    week = models.DateField(help_text="Its Monday, UTC.")
+    state = models.TextField()
+    domain = models.TextField()
+    number = models.IntegerField(help_text="To be added to the others of its key.")
+
+    class Meta:
+        indexes = [models.Index(fields=["week"], include=["state", "domain", "number"], name="tally_week")]
+
+    def __str__(self) -> str:
+        return f"{self.week:%Y-%m-%d} {self.state} {self.domain}: {self.number:+}"

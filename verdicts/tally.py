@@ -1,0 +1,73 @@
+"""The weekly tally of the list: keeping it short, comparing it with what it counts, making it anew.
+
+Triggers write it, a line for each row that comes, goes or becomes another; see the migration that makes them.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+
+from django.db import connection, transaction
+
+_LOCK = (715024, -1)  # beside those of attempts, see verdicts_list_rows()
+
+#: Lines of one key become one, of what was there when it began.
+_FOLD = """
+WITH many AS (
+    SELECT week, state, domain FROM verdicts_weektally GROUP BY 1, 2, 3 HAVING count(*) > 1
+), taken AS (
+    DELETE FROM verdicts_weektally AS line USING many
+    WHERE (line.week, line.state, line.domain) = (many.week, many.state, many.domain)
+    RETURNING line.week, line.state, line.domain, line.number
+), kept AS (
+    INSERT INTO verdicts_weektally (week, state, domain, number)
+    SELECT week, state, domain, sum(number) FROM taken GROUP BY 1, 2, 3 HAVING sum(number) <> 0
+)
+SELECT count(*) FROM taken
+"""
+#: Both are counted by one statement, so that what is written meanwhile is in both or in neither.
+_COMPARED = """
+WITH told AS (
+    SELECT week, state, domain, sum(number) AS number FROM verdicts_weektally GROUP BY 1, 2, 3
+), counted AS (
+    SELECT date_trunc('week', happened_at AT TIME ZONE 'UTC')::date AS week, state, domain, count(*) AS number
+    FROM verdicts_listrow WHERE is_current AND origin = 'own' GROUP BY 1, 2, 3
+)
+SELECT week, state, domain, COALESCE(told.number, 0), COALESCE(counted.number, 0)
+FROM told FULL JOIN counted USING (week, state, domain)
+WHERE COALESCE(told.number, 0) <> COALESCE(counted.number, 0)
+ORDER BY 1, 2, 3
+"""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A key of which the tally says another number than the list has rows."""
+
+    week: date
+    state: str
+    domain: str
+    told: int
+    counted: int
+
+
+def fold() -> int:
+    """Add up the lines of each key; returns how many were added up. What readers see does not change."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", _LOCK)
+        if not cursor.fetchone()[0]:  # somebody is at it
+            return 0
+        cursor.execute(_FOLD)
+        return int(cursor.fetchone()[0])
+
+
+def differences() -> list[Difference]:
+    """Where tally and list disagree: nowhere, unless somebody switched the triggers off."""
+    with connection.cursor() as cursor:
+        cursor.execute(_COMPARED)
+        return [Difference(*row) for row in cursor.fetchall()]
+
+
+def rebuild() -> None:
+    """Count the list anew; whoever writes meanwhile waits."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT verdicts_tally_all()")
