@@ -98,7 +98,7 @@ def counted(functions: str) -> str:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("verdicts", "0018_evidence_read")]
+    dependencies = [("verdicts", "0019_retention")]
 
     operations = [
         migrations.CreateModel(
