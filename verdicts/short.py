@@ -181,7 +181,7 @@ def _unexplained(body: Body) -> list[Unexplained]:
 
 def _place(finding: Body) -> str:
     """The node and rank of a finding, where there is one of each."""
-    node, ranks = (finding.get("locus") or {}).get("node") or "", finding.get("ranks") or ()
+    node, ranks = (finding.get("locus") or {}).get("node") or "", list(finding.get("ranks") or ())
     parts = [f"node {node}" if node else "", f"rank {ranks[0]}" if len(ranks) == 1 else ""]
     return ", ".join(part for part in parts if part)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rules.ruleset import Ruleset
 from verdicts.choices import FindingStatus
-from verdicts.models import Attempt, Finding, UnrecognisedLine, Verdict
+from verdicts.models import Attempt, Finding, NamedPort, UnrecognisedLine, Verdict
 from verdicts.named_rows import ruleset_version, set_nodes
 from verdicts.storable import storable_json
 
@@ -45,6 +45,7 @@ def write_verdict(attempt: Attempt, raw: bytes, *, number: int, ruleset: Ruleset
         engine=str(body.get("engine", "")),
     )
     Finding.objects.bulk_create(list(_findings(verdict, verdict.body)))
+    NamedPort.objects.bulk_create(list(_ports(verdict, verdict.body)))
     UnrecognisedLine.objects.bulk_create(list(_unrecognised(verdict, verdict.body)))
     names = {_cut(node["name"]) for node in verdict.body.get("affected_nodes", []) if node.get("name")}
     set_nodes(verdict, attempt.cluster, names)
@@ -71,6 +72,26 @@ def _findings(verdict: Verdict, body: dict[str, Any]) -> Iterator[Finding]:
                 rank=ranks[0] if len(ranks) == 1 and ranks[0] <= MAX_WHOLE else None,
                 count=min(finding.get("count", 1), MAX_COUNT),
                 explained_by=_cut((finding.get("explained_by") or {}).get("rule") or ""),
+            )
+
+
+def _ports(verdict: Verdict, body: dict[str, Any]) -> Iterator[NamedPort]:
+    """The switches and ports that findings name. A port that is a number is one of a device, which is named with it."""
+    for field, status in LISTS:
+        for finding in body.get(field, []):
+            locus = finding.get("locus") or {}
+            switch, node, port = locus.get("switch", ""), locus.get("node", ""), locus.get("port", "")
+            if not switch and not (node and port):
+                continue
+            device = locus.get("device", "")
+            yield NamedPort(
+                verdict=verdict,
+                finding=finding["id"],
+                status=status.value,
+                symptom=_cut(finding["symptom"]),
+                of="switch" if switch else "node",
+                owner=_cut(switch or node),
+                port=_cut(f"{device} port {port}" if device and port.isdigit() else port),
             )
 
 

@@ -6,6 +6,7 @@ from verdicts.models.expiry import Tombstone
 from verdicts.models.imported import ImportedRecord
 from verdicts.models.judgements import Finding, Review, RulesetText, RulesetVersion, UnrecognisedLine, Verdict
 from verdicts.models.listing import ListRow, WeekTally
+from verdicts.models.ports import NamedPort
 from verdicts.models.reading import EvidenceRead
 from verdicts.models.talk import Comment, Mention
 from verdicts.models.telling import Delivery, Subscription
@@ -29,6 +30,7 @@ __all__ = [
     "ImportedRecord",
     "ListRow",
     "Mention",
+    "NamedPort",
     "Node",
     "Observation",
     "Preference",
