@@ -12,9 +12,11 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from rules.words import Source
-from verdicts import log_find, permissions, presentation, wording
+from verdicts import log_find, permissions, presentation, reading, wording
+from verdicts.expired import tombstones_of
 from verdicts.filter_form import given
 from verdicts.guard import Request, permitted
+from verdicts.keeping import Kept
 from verdicts.models import Attempt, Observation, Verdict
 
 PAGE = 100
@@ -53,6 +55,7 @@ def log(request: Request, attempt_id: UUID) -> HttpResponse:
         "section": "verdicts",
         "attempt": attempt,
         "verdict": standing,
+        "tombstones": [stone for stone in tombstones_of(attempt) if stone.kept == Kept.LINES],
         "rows": _marked(log_find.rows(cut, str(order)), standing),
         "order": order,
         "at": at,
@@ -74,6 +77,7 @@ def log(request: Request, attempt_id: UUID) -> HttpResponse:
         "cleared": _address(attempt, {"order": order} if order != "stream" else {}),
         "here": _address(attempt, {"order": order} if order != "stream" else {}),
     }
+    reading.note(request.user, attempt.pk, via="console")
     return render(request, "verdicts/log.html", context)
 
 

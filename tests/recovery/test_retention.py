@@ -4,16 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
-from recovery.models import LedgerContent, LedgerEntry
-from recovery.retention import expire, holds
-from recovery.retention.holds import Scope
+from recovery.models import LedgerEntry
+from recovery.retention import expire
 from recovery.words import EntryKind
 from tests.recovery.deciding import failed
-from tests.verdicts.builders import a_user, an_observation
-from verdicts.keeping import Kept
+from tests.verdicts.builders import an_observation
 from verdicts.models import Attempt, Tombstone
 from verdicts.record import add_observations
 

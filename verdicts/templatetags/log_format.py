@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from rules.engine import ATTEMPT_REF
 from rules.stamp import MICRO, Stamp
+from verdicts.keeping import TITLES
 from verdicts.log_near import Near
 from verdicts.log_order import CLOCKS, UNDATED
 from verdicts.models import Observation
@@ -35,6 +36,12 @@ def marked(text: str, wanted: str) -> SafeString:
         parts += [raw(text[after : match.start()]), "<mark>", raw(match.group()), "</mark>"]
         after = match.end()
     return mark_safe("".join([*parts, raw(text[after:])]))  # noqa: S308 -- each part is escaped
+
+
+@register.filter
+def kept_title(word: str) -> str:
+    """A class of what is kept as it reads on a page."""
+    return TITLES.get(word, word)
 
 
 @register.filter
