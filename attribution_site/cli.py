@@ -21,6 +21,7 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "bench": Entry("rules.bench:bench", "Measure the engine: its speed, and its verdicts on labelled incidents."),
+    "drill": Entry("recovery.drill.cli:drill", "Check that records can be had, are right, and go when they should."),
     "drift": Entry("verdicts.drift_cli:drift", "Say whether the rules still see in stored attempts what they saw."),
     "explain": Entry("recovery.record.explain_cli:explain", "Say why a job failed, from its logs or a record alone."),
     "export": Entry("recovery.record.store_cli:export", "Write the record of an attempt: one file, signed."),

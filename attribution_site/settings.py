@@ -236,6 +236,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=env.int("INQUEST_VERIFY_SECONDS", default=10)),
         "options": {"expires": 30},
     },
+    # Whether a drill is due is looked at often: an interval of a week would start anew whenever beat does.
+    "recovery.drill": {
+        "task": "recovery.drill",
+        "schedule": timedelta(seconds=600),
+        "options": {"expires": 540},
+    },
     # At a time, not at an interval: an interval starts anew whenever beat does.
     "verdicts.fold_tally": {
         "task": "verdicts.fold_tally",
@@ -295,6 +301,14 @@ INQUEST_EXPORT_WORKERS = env.int("INQUEST_EXPORT_WORKERS", default=2)
 
 # For how many days each class of evidence is kept, by its word; 0 is for ever. See docs/retention.md.
 INQUEST_KEEP_DAYS = keep_settings.read(env)
+
+# A retention drill runs so often, 0 for never; it asks the site at this address, else at INQUEST_PUBLIC_URL. A file of
+# certificates says who may have signed the site's own, where the system does not know. See docs/drill.md.
+INQUEST_DRILL_HOURS = env.float("INQUEST_DRILL_HOURS", default=168.0)
+if not 0 <= INQUEST_DRILL_HOURS <= 24 * 366:
+    raise ImproperlyConfigured(f"INQUEST_DRILL_HOURS is {INQUEST_DRILL_HOURS:g}: give 0, or hours up to a year")
+INQUEST_DRILL_URL = env.str("INQUEST_DRILL_URL", default="")
+INQUEST_DRILL_CA_FILE = env.str("INQUEST_DRILL_CA_FILE", default="")
 
 # --- The engine ---------------------------------------------------------------------------------
 
