@@ -30,6 +30,7 @@ COMMANDS: dict[str, Entry] = {
     "ledger": Entry("recovery.ledger.cli:ledger", "Verify the decision ledger, or export it."),
     "recovery": Entry("recovery.acting.cli:recovery", "Stop what acts on schedulers, let it go on, look at it."),
     "retention": Entry("recovery.retention.cli:retention", "Say what expires when, let it expire, hold it."),
+    "replay": Entry("recovery.replay.cli:replay", "Conclude stored attempts or records again under other rules."),
     "sources": Entry("verdicts.sources_cli:sources", "Check the systems that evidence is read from."),
     "rules": Entry("rules.cli:rules", "List, lint and test the rules."),
     "verify": Entry("recovery.record.cli:verify", "Verify a record of an attempt, anywhere."),

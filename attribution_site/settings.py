@@ -221,6 +221,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": timedelta(seconds=15),
         "options": {"expires": 60},
     },
+    "recovery.sweep_replays": {
+        "task": "recovery.sweep_replays",
+        "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=5)),
+        "options": {"expires": 60},
+    },
     "recovery.sweep_policies": {
         "task": "recovery.sweep_policies",
         "schedule": timedelta(seconds=300),

@@ -1,9 +1,10 @@
 """Replays, and who may start and judge them."""
 
+import uuid
+
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import uuid
 from django.apps import apps as installed
 from django.conf import settings
 from django.contrib.auth.management import create_permissions

@@ -31,7 +31,9 @@ class CandidateRuleset(models.Model):
 
     class Meta:
         ordering = ["-kept_at"]
-        constraints = [models.CheckConstraint(name="candidate_digest_hex", condition=Q(digest__regex=r"^[0-9a-f]{64}$"))]
+        constraints = [
+            models.CheckConstraint(name="candidate_digest_hex", condition=Q(digest__regex=r"^[0-9a-f]{64}$"))
+        ]
 
     def __str__(self) -> str:
         return self.digest[:12]

@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from django.utils import timezone
 
@@ -15,12 +14,10 @@ from recovery.policies import watch as policy_watch
 from recovery.policies.diff import differences, tightened
 from recovery.words import BrakeKind, CaseLabel, EntryKind, LabelBasis, PolicyMode
 from rules.attempt import InputError
-from rules.verdict import Verdict as EngineVerdict
-from tests.recovery.deciding import failed, judged
 from tests.recovery.policy_builders import BODY, a_policy, a_scope, label, many_right, proposed
 from tests.verdicts.builders import a_user
 from verdicts import conclude
-from verdicts.models import Attempt, Cluster, DriftCheck, Observation
+from verdicts.models import Cluster, DriftCheck
 from verdicts.record import NotPermitted
 
 pytestmark = pytest.mark.django_db
@@ -220,41 +217,13 @@ def test_labels_that_fall_due_without_being_given_end_automatic(automatic: Scope
     assert automatic.mode == ADVISORY
 
 
-def test_another_ruleset_suspends_automatic_until_a_replay_shows_no_change(
-    automatic: Scope, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_ruleset_suspends_automatic(automatic: Scope) -> None:
+    # What gives it back is in test_replay_gate.py.
     assert policies.mode_now(policy_find.scope_row(automatic.pk), "cd" * 32) is ADVISORY
     Scope.objects.filter(pk=automatic.pk).update(ruleset="cd" * 32)
     assert policy_watch.heed_rulesets() == 1
     automatic.refresh_from_db()
     assert automatic.mode == ADVISORY and automatic.mode_until is not None
-    monkeypatch.setattr(policy_watch, "replay", lambda _: (12, []))
-    assert policy_watch.replay_suspended() == 1
-    automatic.refresh_from_db()
-    assert automatic.mode == AUTOMATIC and "12 cases" in automatic.said
-
-
-def test_a_replay_that_shows_a_change_leaves_it_advisory(automatic: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
-    Scope.objects.filter(pk=automatic.pk).update(ruleset="cd" * 32)
-    policy_watch.heed_rulesets()
-    monkeypatch.setattr(policy_watch, "replay", lambda _: (12, ["one"]))
-    policy_watch.replay_suspended()
-    automatic.refresh_from_db()
-    assert automatic.mode == ADVISORY and automatic.mode_until is None
-    assert policy_watch.replay_suspended() == 0
-
-
-def test_a_replay_concludes_anew_and_compares_what_policies_read(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
-    attempt = failed("77")
-    verdict = judged(attempt, node="gpu-01")
-    Observation.objects.create(attempt=attempt, digest="ab" * 32, source="syslog", body="NVRM: Xid", ref="a.log:1")
-    Attempt.objects.filter(pk=attempt.pk).update(generation=verdict.generation)
-    proposed(scope, 77, attempt=attempt, verdict=verdict)
-    monkeypatch.setattr(policy_watch, "attribute", lambda *_, **__: msgspec.convert(verdict.body, EngineVerdict))
-    assert policy_watch.replay(scope) == (1, [])
-    other = msgspec.convert({**verdict.body, "attributed_domain": "ambiguous"}, EngineVerdict)
-    monkeypatch.setattr(policy_watch, "attribute", lambda *_, **__: other)
-    assert policy_watch.replay(scope) == (1, [str(attempt.pk)])
 
 
 def test_drift_in_what_a_rule_of_the_domain_sees_ends_automatic(automatic: Scope) -> None:
