@@ -16,7 +16,7 @@ from verdicts import source_find
 from verdicts.filters import NOT_ANALYSED
 from verdicts.keyset import MOST_COUNTED, MOST_READ
 from verdicts.listing import asked
-from verdicts.models import Attempt, Discovery, SourceState, WeekTally
+from verdicts.models import Attempt, Blame, Discovery, SourceState, WeekTally
 from verdicts.own import OWN_LIST, own
 from verdicts.shares import Share, share
 
@@ -170,20 +170,13 @@ def _weeks(now: datetime) -> tuple[list[Week], list[str]]:
 
 def _offenders(now: datetime) -> tuple[list[Offender], list[Offender]]:
     """Machines, and elements that machines share, that were blamed for several failures of late."""
-    query = _failed(after=_stamp(now - timedelta(days=OFFENDER_DAYS)))
-    sql, values = _rows(query).values("cluster", "nodes", "shared").query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"WITH blamed AS MATERIALIZED ({sql}) "  # noqa: S608 -- made by the ORM, its values apart
-            "(SELECT 'node', cluster, node, count(*) FROM blamed, unnest(nodes) AS node "
-            "GROUP BY 2, 3 HAVING count(*) >= %s ORDER BY 4 DESC, 2, 3 LIMIT %s) UNION ALL "
-            "(SELECT 'shared', cluster, shared, count(*) FROM blamed WHERE shared <> '' "
-            "GROUP BY 2, 3 HAVING count(*) >= %s ORDER BY 4 DESC, 2, 3 LIMIT %s)",
-            [*values, OFFENDS_FROM, MOST_OFFENDERS, OFFENDS_FROM, MOST_OFFENDERS],
-        )
-        found = cursor.fetchall()
+    since = now - timedelta(days=OFFENDER_DAYS)
+    query = _failed(after=_stamp(since))
+    blamed = Blame.objects.filter(happened_at__gte=since, state__in=FAILED).values_list("kind", "cluster", "name")
+    often = blamed.annotate(number=Count("pk")).filter(number__gte=OFFENDS_FROM).order_by("-number", "cluster", "name")
+    nodes, shared = (often.filter(kind=kind)[:MOST_OFFENDERS] for kind in ("node", "shared"))
     told: dict[str, list[Offender]] = {"node": [], "shared": []}
-    for kind, cluster, name, number in found:
+    for kind, cluster, name, number in sorted(nodes.union(shared, all=True), key=lambda row: (-row[3], *row[1:3])):
         place: Query = {kind: name, "cluster": cluster or "none"}
         told[kind].append(Offender(cluster, name, Number(number, _said(query | place), MOST_READ)))
     return told["node"], told["shared"]

@@ -1,10 +1,12 @@
-"""The weekly tally of the list: keeping it short, comparing it with what it counts, making it anew.
+"""What is kept beside the list so that nobody counts it anew: the weekly tally, and whom rows blame.
 
-Triggers write it, a line for each row that comes, goes or becomes another; see the migration that makes them.
+Triggers write both whenever a row comes, goes or becomes another; see the migrations that make them. Here the tally is
+kept short, both are compared with the list, and made anew.
 """
 
 from dataclasses import dataclass
 from datetime import date
+from uuid import UUID
 
 from django.db import connection, transaction
 
@@ -37,6 +39,23 @@ FROM told FULL JOIN counted USING (week, state, domain)
 WHERE COALESCE(told.number, 0) <> COALESCE(counted.number, 0)
 ORDER BY 1, 2, 3
 """
+_BLAMED = """
+WITH counted AS (
+    SELECT id, happened_at, state, cluster, 'node' AS kind, unnest(nodes) AS name
+    FROM verdicts_listrow WHERE is_current AND origin = 'own'
+    UNION ALL
+    SELECT id, happened_at, state, cluster, 'shared', shared
+    FROM verdicts_listrow WHERE is_current AND origin = 'own' AND shared <> ''
+), told AS (
+    SELECT "row", happened_at, state, cluster, kind, name FROM verdicts_blame
+)
+SELECT DISTINCT id FROM (
+    (SELECT * FROM counted EXCEPT ALL SELECT * FROM told)
+    UNION ALL
+    (SELECT * FROM told EXCEPT ALL SELECT * FROM counted)
+) AS different (id, happened_at, state, cluster, kind, name)
+ORDER BY 1
+"""
 
 
 @dataclass(frozen=True)
@@ -67,7 +86,16 @@ def differences() -> list[Difference]:
         return [Difference(*row) for row in cursor.fetchall()]
 
 
-def rebuild() -> None:
-    """Count the list anew; whoever writes meanwhile waits."""
+def misblamed() -> list[UUID]:
+    """The rows of which the list names others as affected than are kept beside it: none, as above."""
     with connection.cursor() as cursor:
+        cursor.execute(_BLAMED)
+        return [row for (row,) in cursor.fetchall()]
+
+
+@transaction.atomic
+def rebuild() -> None:
+    """Make both anew from the list; whoever writes meanwhile waits."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT verdicts_blame_all()")
         cursor.execute("SELECT verdicts_tally_all()")

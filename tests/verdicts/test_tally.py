@@ -1,4 +1,4 @@
-"""The overview's weekly tally says at every moment what counting the list would say."""
+"""What the overview counts by says at every moment what counting the list would say."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from rules.words import Domain, State
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body
 from verdicts import tally
 from verdicts.choices import Origin
-from verdicts.models import Attempt, ListRow, WeekTally
+from verdicts.models import Attempt, Blame, ListRow, WeekTally
 from verdicts.record import record_attempt
 
 SUNDAY = datetime(2026, 11, 22, 23, 50, tzinfo=UTC)
@@ -63,8 +63,12 @@ class _History:
     def judge(self) -> None:
         """A first verdict, or one that supersedes another."""
         if found := self._any(Attempt.objects.all()):
+            names = self.random.sample(("gpu-1", "gpu-2", "gpu-3"), self.random.randrange(4))
             said = body(
-                terminal_state=self.random.choice(ENDED).value, attributed_domain=self.random.choice(BLAMED).value
+                terminal_state=self.random.choice(ENDED).value,
+                attributed_domain=self.random.choice(BLAMED).value,
+                affected_nodes=[{"name": name, "gpus": [], "ranks": [], "links": []} for name in names],
+                shared_element={"kind": "switch", "name": "leaf-3", "nodes": names} if len(names) > 2 else None,
             )
             a_verdict(found, said, number=found.verdicts.count() + 1)
 
@@ -85,22 +89,33 @@ def told() -> Counter[tuple[str, str, str]]:
     return found
 
 
+def blame() -> Counter[tuple[str, str]]:
+    """Who is blamed how often."""
+    return Counter(Blame.objects.values_list("kind", "name"))
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_whatever_happens_the_tally_is_what_the_list_has(seed: int) -> None:
+def test_whatever_happens_tally_and_blame_are_what_the_list_has(seed: int) -> None:
     history = _History(Random(seed))
+    for _ in range(8):
+        history.begin()
     for _ in range(40):
         history.step()
     assert ListRow.objects.filter(origin="own", is_current=True).count() == sum(told().values()) > 3
     assert tally.differences() == []
-    before = told()
+    assert tally.misblamed() == []
+    before, blamed = told(), blame()
+    assert len(blamed) > 1
     tally.fold()
     assert WeekTally.objects.count() == len([number for number in before.values() if number])
     assert +told() == +before
     with connection.cursor() as cursor:
         cursor.execute("SELECT verdicts_list_all()")
     assert +told() == +before
+    assert blame() == blamed
     assert tally.differences() == []
+    assert tally.misblamed() == []
 
 
 @pytest.mark.django_db
@@ -136,14 +151,16 @@ def test_writers_of_one_week_do_not_wait_and_a_fold_between_them_loses_nothing()
 
 @pytest.mark.django_db(transaction=True)
 def test_a_tally_that_is_wrong_is_told_of_and_made_anew() -> None:
-    a_verdict(an_attempt("1", end=SUNDAY.isoformat()), body(attributed_domain="storage"))
+    verdict = a_verdict(an_attempt("1", end=SUNDAY.isoformat()), body(attributed_domain="storage"))
+    Blame.objects.create(row=verdict.pk, happened_at=SUNDAY, state="failed", kind="node", name="gpu-9")
     WeekTally.objects.create(week="2026-11-16", state="failed", domain="storage", number=4)
     said = StringIO()
     with pytest.raises(SystemExit):
         call_command("check_tally", stdout=said)
-    assert said.getvalue() == "week of 2026-11-16, failed, storage: 5 told, 1 there\n"
+    assert said.getvalue() == f"week of 2026-11-16, failed, storage: 5 told, 1 there\nrow {verdict.pk} blames others\n"
     call_command("check_tally", "--rebuild", stdout=said)
-    assert tally.differences() == []
+    assert tally.differences() == tally.misblamed() == []
+    assert not Blame.objects.exists()
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE verdicts_listrow")
     assert WeekTally.objects.count() == 0

@@ -5,7 +5,7 @@ from verdicts.models.collection import Collection, CollectionTask, Discovery, So
 from verdicts.models.expiry import Tombstone
 from verdicts.models.imported import ImportedRecord
 from verdicts.models.judgements import Finding, Review, RulesetText, RulesetVersion, UnrecognisedLine, Verdict
-from verdicts.models.listing import ListRow, WeekTally
+from verdicts.models.listing import Blame, ListRow, WeekTally
 from verdicts.models.ports import NamedPort
 from verdicts.models.reading import EvidenceRead
 from verdicts.models.talk import Comment, Mention
@@ -17,6 +17,7 @@ __all__ = [
     "Attempt",
     "AttributionRequest",
     "Batch",
+    "Blame",
     "Cluster",
     "Collection",
     "CollectionTask",

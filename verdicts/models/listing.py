@@ -112,3 +112,23 @@ class WeekTally(models.Model):
 
     def __str__(self) -> str:
         return f"{self.week:%Y-%m-%d} {self.state} {self.domain}: {self.number:+}"
+
+
+class Blame(models.Model):
+    """A node that a standing row of this site names as affected, or the element that its nodes share.
+
+    The database keeps it beside the list, as it does `WeekTally`: to count whom failures blame, no list row is read.
+    """
+
+    row = models.UUIDField(db_index=True, help_text="Of the list.")
+    happened_at = models.DateTimeField()
+    state = models.TextField()
+    cluster = models.TextField(blank=True)
+    kind = models.TextField(help_text="node, or shared: an element that affected nodes share.")
+    name = models.TextField()
+
+    class Meta:
+        indexes = [models.Index(fields=["kind", "happened_at"], include=["state", "cluster", "name"], name="blame_at")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} of {self.cluster}"

@@ -1,4 +1,4 @@
-"""`manage.py check_tally [--rebuild]`: compare the weekly tally of the overview with the list that it counts."""
+"""`manage.py check_tally [--rebuild]`: compare what the overview counts by with the list that it counts."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from verdicts import tally
 class Command(BaseCommand):
     """Compare, print what differs, and count anew where that is wanted."""
 
-    help = "Compare the overview's weekly tally with the list; exit status 1 where they differ and are left so."
+    help = "Compare the overview's tally and blame with the list; exit status 1 where they differ and are left so."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--rebuild", action="store_true", help="Count anew where they differ.")
@@ -21,8 +21,11 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"week of {one.week:%Y-%m-%d}, {one.state}, {one.domain}: {one.told} told, {one.counted} there"
             )
-        if not found:
-            self.stdout.write("the tally is right")
+        wrong = tally.misblamed()
+        for row in wrong:
+            self.stdout.write(f"row {row} blames others")
+        if not found and not wrong:
+            self.stdout.write("tally and blame are right")
         elif options["rebuild"]:
             tally.rebuild()
             self.stdout.write("counted anew")
