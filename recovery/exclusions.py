@@ -4,13 +4,15 @@ Every end gives the node back through a proposal of its own that needs no approv
 cap, brake or veto.
 """
 
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from recovery import brakes, permissions, standing
+from recovery import brakes, permissions, recurrence, standing
 from recovery.ledger import entries as ledger
 from recovery.ledger.entries import Actor
 from recovery.models import Exclusion, Proposal
@@ -18,16 +20,14 @@ from recovery.moves import begin, hold_cluster, plan_of
 from recovery.relief import propose_relief
 from recovery.words import BrakeKind, EntryKind, ExclusionKind, ExclusionState, ProposalState
 from rules.attempt import InputError
-from verdicts.models import Attempt, Verdict
+from verdicts.models import Attempt, Node, Verdict
 from verdicts.record import NotPermitted
 from verdicts.storable import storable_text
 
 __all__ = ["NotPermitted", "expire_due", "lift", "make", "mark_wrong_if_repeated"]
 
-#: How long after an exclusion the same symptom speaks against it.
-REPEATED_WITHIN = timedelta(days=1)
-#: So many wrong exclusions of a cluster in a day slow recovery down there.
-WRONG_BEFORE_PACE, WRONG_WITHIN = 2, timedelta(days=1)
+#: Too many wrong exclusions of a cluster within this time slow recovery down there.
+WRONG_WITHIN = timedelta(days=1)
 MAX_TEXT = 4000
 AT_ONCE = 200
 
@@ -100,6 +100,7 @@ def mark_wrong_if_repeated(verdict: Verdict, attempt: Attempt) -> list[Exclusion
     """Mark exclusions as wrong where a verdict's symptom came again in its attempt, which ran without the node.
 
     Not where the workload came farther meanwhile than it had been: then the fault was gone, and this is another one.
+    Nor where another fault of the kind was to be expected: a large job meets one every few days (`recurrence`).
     A person is offered to lift what proved wrong, and several of them slow recovery down by themselves.
     """
     symptoms = {cause["symptom"] for cause in verdict.body.get("causes", [])}
@@ -114,15 +115,18 @@ def mark_wrong_if_repeated(verdict: Verdict, attempt: Attempt) -> list[Exclusion
             symptom__in=symptoms,
             wrong_since=None,
             made_at__lte=attempt.ended_at or timezone.now(),
-            made_at__gte=began - REPEATED_WITHIN,
+            made_at__gte=began - recurrence.REPEATED_WITHIN,
             **same,
         )
         .exclude(attempt=attempt)
         .exclude(node__in=attempt.nodes.values("name"))
-        .values_list("pk", flat=True)
+        .values_list("pk", "proposal", "symptom", "made_at")
     )
+    rows = list(suspects)
+    if not rows or _by_chance(rows, attempt, same) > recurrence.CHANCE:
+        return []
     found = []
-    for pk in list(suspects):
+    for pk, *_ in rows:
         with transaction.atomic():
             exclusion = _held(pk)
             earlier = exclusion.attempt
@@ -132,6 +136,23 @@ def mark_wrong_if_repeated(verdict: Verdict, attempt: Attempt) -> list[Exclusion
                 _mark_wrong(exclusion, attempt)
                 found.append(exclusion)
     return found
+
+
+def _by_chance(rows: Sequence[tuple[int, UUID, str, datetime]], attempt: Attempt, same: Mapping[str, object]) -> float:
+    """How probable it is that other nodes of so large a job failed in the same way, as often as it came again."""
+    now = timezone.now()
+    elsewhere = Exclusion.objects.filter(
+        cluster=attempt.cluster_id,
+        symptom__in={symptom for _, _, symptom, _ in rows},
+        made_at__gt=now - recurrence.COUNTED_OVER,
+    )
+    return recurrence.by_chance(
+        len({proposal for _, proposal, _, _ in rows}),
+        alike=elsewhere.exclude(**same).values("proposal").distinct().count(),
+        nodes=attempt.nodes.count(),
+        of=Node.objects.own().filter(cluster=attempt.cluster_id).count(),
+        ran=(attempt.ended_at or now) - min(made for *_, made in rows),
+    )
 
 
 def _mark_wrong(exclusion: Exclusion, attempt: Attempt) -> None:
@@ -148,8 +169,9 @@ def _mark_wrong(exclusion: Exclusion, attempt: Attempt) -> None:
     )
     if exclusion.state == ExclusionState.STANDING.value:
         propose_relief(exclusion, state=ProposalState.OPEN, actor=Actor.system("verifier"), reason=why)
-    lately = Exclusion.objects.filter(cluster=exclusion.cluster_id, wrong_since__gt=now - WRONG_WITHIN).count()
-    if lately >= WRONG_BEFORE_PACE:
+    of_cluster = Exclusion.objects.filter(cluster=exclusion.cluster_id)
+    lately = of_cluster.filter(wrong_since__gt=now - WRONG_WITHIN).count()
+    if recurrence.too_many(lately, of_cluster.filter(made_at__gt=now - WRONG_WITHIN).count()):
         reason = f"{lately} exclusions of the last 24 h were wrong"
         brakes.pull(exclusion.cluster, BrakeKind.PACE, reason, part="verifier")
 

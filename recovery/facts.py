@@ -94,8 +94,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `verdict_current` is None for a plan that rests on no verdict. `job_changed` says what became of the job since,
     `demoted` why its policy may not act by itself any more, `moving` how the job was seen to get on since, all in
-    words. `failed_at` is when that happened which the plan answers. `exclusion_ours` is for plans that give back:
-    whether Inquest took what they give back.
+    words. `failed_at` is when that happened which the plan answers. `alike` is how many exclusions were made on the
+    cluster for the plan's symptom, for as long as wrong ones are remembered. `exclusion_ours` is for plans that give
+    back: whether Inquest took what they give back.
     """
 
     now: datetime
@@ -113,5 +114,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     elements: Sequence[Element] = ()
     restarts: Sequence[Restarted] = ()
     wrong: Sequence[WrongExclusion] = ()
+    alike: int = 0
     shared: Sequence[Shared] = ()
     exclusion_ours: bool = True

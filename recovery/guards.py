@@ -23,6 +23,7 @@ from recovery.facts import (
 )
 from recovery.plan import Plan
 from recovery.policy import NODE_DOMAINS, UNDECIDED
+from recovery.recurrence import too_many
 from recovery.wording import GUARDS
 from recovery.words import EXCLUDING, RELIEF, ActionKind, BrakeKind
 
@@ -51,8 +52,8 @@ RESTARTS = frozenset({ActionKind.RESTART, ActionKind.RESTART_EXCLUDING})
 HARMLESS = frozenset({ActionKind.NOTIFY})
 #: How far a clock may be behind the one that wrote the plan.
 CLOCK_SLACK = timedelta(minutes=2)
-#: How long a wrong exclusion speaks against more of its kind, and how many of them speak for the whole cluster.
-WRONG_MEMORY, WRONG_FOR_ALL = timedelta(days=7), 2
+#: How long a wrong exclusion speaks against more of its kind.
+WRONG_MEMORY = timedelta(days=7)
 
 
 def check(plan: Plan, facts: Facts, caps: Caps) -> list[Refusal]:
@@ -202,7 +203,8 @@ def _budget(plan: Plan, facts: Facts, caps: Caps) -> Iterator[Refusal]:
         caps.restarts_per_workload if plan.max_restarts is None else min(caps.restarts_per_workload, plan.max_restarts)
     )
     spent = [one for one in history if one.progressed is False]
-    of_cause = [one for one in spent if one.symptom == plan.symptom]
+    # What is not known is not the same thing again: two faults without a name may be two faults.
+    of_cause = [one for one in spent if plan.symptom and one.symptom == plan.symptom]
     of_locus = [one for one in of_cause if one.locus == plan.locus]
     for name, ones, allowed, what in (
         ("budget", spent, most, "of this workload"),
@@ -246,8 +248,9 @@ def _wrong(plan: Plan, facts: Facts) -> Iterator[Refusal]:
     if mine:
         said = f"{plan.symptom} came again in this workload after {_some([one.node for one in mine])} was left out"
         yield Refusal(guard="wrong_exclusion", said=said)
-    elif len(recent) >= WRONG_FOR_ALL:
-        said = f"{len(recent)} exclusions for {plan.symptom} were wrong in the last 7 days"
+    elif too_many(len(recent), facts.alike):
+        of = f" of {facts.alike}" if facts.alike > len(recent) else ""
+        said = f"{len(recent)}{of} exclusions for {plan.symptom} were wrong in the last 7 days"
         yield Refusal(guard="wrong_exclusion", said=said)
 
 

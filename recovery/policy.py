@@ -54,6 +54,8 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of a policy's version: which cases, which action, inside which caps.
 
+    `waits_minutes`: for how long a proposal to leave nodes out waits for a person or a guard, before the job is
+    restarted on all its nodes instead, where another policy may do that by itself; None: as long as it is good.
     `label_share` is the share of its proposals that must get a label afterwards, `sample_share` the share of its
     automatic actions that a person looks at afterwards; both are drawn when the proposal is made.
     """
@@ -62,6 +64,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     action: ActionKind
     caps: Caps = Caps()
     expires_minutes: Annotated[int, msgspec.Meta(ge=1, le=24 * 60)] = 60
+    waits_minutes: Annotated[int, msgspec.Meta(ge=1, le=24 * 60)] | None = None
     approvals: Annotated[int, msgspec.Meta(ge=1, le=5)] = 1
     exclusion_hours: Annotated[int, msgspec.Meta(ge=1, le=24 * 30)] = 24
     label_share: Share = 0.25

@@ -47,7 +47,7 @@ from verdicts.storable import storable_text
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Guarded", "NotPermitted", "consider", "propose_by_hand", "work"]
+__all__ = ["Guarded", "NotPermitted", "by_policy", "consider", "in_force", "propose_by_hand", "work"]
 
 INTAKE = "proposals"
 #: How long a verdict waits for evidence that is being collected, and how far back it is looked for.
@@ -124,14 +124,14 @@ def _consider(verdict_id: UUID, cluster: UUID) -> list[Proposal] | None:
     made: list[Proposal] = []
     case = case_of(verdict, attempt)
     topology: Topology | None = None
-    for version in _versions():
+    for version in in_force():
         rule = msgspec.convert(version.body, Rule)
         fits, why = policy.matches(rule, case)
         if not fits:
             said.append(f"{version}: not about it: {why}")
             continue
         topology = standing.topology_for(attempt) if topology is None else topology
-        proposal, word = _by_policy(version, rule, case, verdict, attempt, topology)
+        proposal, word = by_policy(version, rule, case, verdict, attempt, topology)
         said.append(f"{version}: {word}")
         if proposal is not None:
             made.append(proposal)
@@ -141,17 +141,20 @@ def _consider(verdict_id: UUID, cluster: UUID) -> list[Proposal] | None:
     return made
 
 
-def _versions() -> list[PolicyVersion]:
+def in_force() -> list[PolicyVersion]:
     """The version in force of each policy, in the order of their names."""
     rows = PolicyVersion.objects.filter(policy__in=Policy.objects.filter(retired_at=None)).select_related("policy")
     newest = rows.order_by("policy__name", "-number").distinct("policy__name")
     return list(newest)
 
 
-def _by_policy(
+def by_policy(
     version: PolicyVersion, rule: Rule, case: Case, verdict: Verdict, attempt: Attempt, topology: Topology
 ) -> tuple[Proposal | None, str]:
-    """The proposal of one policy for a case, and what came of it in words."""
+    """The proposal of one policy for a case, and what came of it in words. The caller holds the cluster.
+
+    What waiting clears holds a policy that acts by itself up for as long as its proposal is good.
+    """
     scope = policies.scope_for(version, case.cluster, case.domain.value)
     mode, capped = policy.capped_mode(policies.mode_now(scope, verdict.ruleset.digest), case)
     plan = planning.by_policy(attempt, verdict, case, rule, version, mode)
@@ -171,12 +174,14 @@ def _by_policy(
         return proposal, "it observes: what it would do was recorded"
     if known.filter(state__in=_OPEN).exists():
         return None, "another proposal for the same cause is open"
-    by_itself = mode is PolicyMode.AUTOMATIC and not refusals
+    by_itself = mode is PolicyMode.AUTOMATIC and not guards.stands(refusals)
     state = ProposalState.APPROVED if by_itself else ProposalState.OPEN
     proposal = _write(plan, state, version, scope, verdict, case.opt_in)
     held_up = f"; for now held up: {guards.in_words(refusals)}" if refusals else ""
     if not by_itself:
         return proposal, f"proposed for a person to decide{f' ({capped})' if capped else ''}{held_up}"
+    if refusals:
+        return proposal, f"it acts by itself{held_up}"
     if plan.action in EXCLUDING and plan.caps.settle_seconds:
         return proposal, f"it acts by itself, in {plan.caps.settle_seconds} s if nothing speaks against it"
     begin(proposal, actor=Actor.policy(version), facts=facts)

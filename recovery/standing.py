@@ -17,6 +17,7 @@ from recovery.plan import Plan
 from recovery.policies import record as policies
 from recovery.policy import DISTURBING, RESTARTS
 from recovery.progress import record as progress
+from recovery.recurrence import LEAST_WRONG
 from recovery.stop_file import killed
 from recovery.topology import Topology, elements_of, of_cluster, recent_attempts
 from recovery.words import (
@@ -70,6 +71,7 @@ def facts(
     topology = topology_for(attempt) if topology is None else topology
     exclusions, coming = _exclusions(attempt, now), _under_way(attempt, plan.id)
     away = list(_away(exclusions, coming, plan.id))
+    wrong = list(_wrong(exclusions, now))
     return Facts(
         now=now,
         killed=killed() or "",
@@ -85,7 +87,8 @@ def facts(
         took=[*_took(attempt, coming, plan.id, now)],
         elements=elements(plan, attempt, topology, {one.node for one in away}) if plan.action in EXCLUDING else [],
         restarts=[*restarts(attempt, plan.caps, now, but=plan.id)] if plan.action in RESTARTS else [],
-        wrong=[*_wrong(exclusions, now)],
+        wrong=wrong,
+        alike=_alike(plan, attempt, wrong, now) if plan.action in EXCLUDING else 0,
         shared=[*_shared(attempt, plan.nodes, topology)] if plan.action in EXCLUDING else [],
         exclusion_ours=plan.action not in RELIEF or _ours(plan),
     )
@@ -347,6 +350,14 @@ def _wrong(exclusions: Iterable[Exclusion], now: datetime) -> Iterable[WrongExcl
         if one.wrong_since is not None and one.wrong_since > now - WRONG_MEMORY:
             workload = workload_key(one.attempt)
             yield WrongExclusion(symptom=one.symptom, workload=workload, node=one.node, since=one.wrong_since)
+
+
+def _alike(plan: Plan, attempt: Attempt, wrong: list[WrongExclusion], now: datetime) -> int:
+    """How many exclusions were made for the plan's symptom; asked only where some of them proved wrong."""
+    if sum(one.symptom == plan.symptom for one in wrong) < LEAST_WRONG:
+        return 0
+    made = Exclusion.objects.filter(cluster=attempt.cluster_id, symptom=plan.symptom, made_at__gt=now - WRONG_MEMORY)
+    return made.count()
 
 
 def _shared(attempt: Attempt, nodes: Iterable[str], topology: Topology) -> Iterable[Shared]:

@@ -10,7 +10,7 @@ from celery.signals import worker_ready
 from django.conf import settings
 from django.db import connections
 
-from recovery import decide, propose
+from recovery import decide, meanwhile, propose
 from recovery.acting import chores, sites, verify, watchdog
 from recovery.acting import dispatch as act
 from recovery.acting.queue import ACT
@@ -56,6 +56,7 @@ def sweep() -> None:
     act.sweep()
     propose.work()
     decide.sweep()
+    meanwhile.sweep()
     chores.send()
 
 

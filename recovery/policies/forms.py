@@ -25,6 +25,7 @@ action = "restart_excluding"
 expires_minutes = 60     # a proposal that nobody decided is over then
 approvals = 1            # people who must approve; two for many nodes, whatever stands here
 exclusion_hours = 24     # how long a node is kept away
+# waits_minutes = 5      # undecided for so long, the job is restarted on all its nodes, if another policy may do that
 label_share = 0.25       # share of its proposals that must get a label; missing ones count as wrong
 sample_share = 0.1       # share of its automatic actions that a person looks at afterwards
 

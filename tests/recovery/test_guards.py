@@ -101,6 +101,15 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {},
         "2 exclusions for gpu_off_bus were wrong",
     ),
+    (
+        "wrong_exclusion",
+        {
+            "wrong": [WrongExclusion(symptom="gpu_off_bus", workload=w, node="n", since=ago(days=1)) for w in "abc"],
+            "alike": 29,
+        },
+        {},
+        "3 of 29 exclusions for gpu_off_bus were wrong",
+    ),
 ]
 
 
@@ -277,3 +286,20 @@ def test_no_policy_goes_beyond_the_ceiling() -> None:
     assert all(getattr(cut, name) == most for name, most in CEILING.items())
     assert cut.healthy_share == 0.5
     assert bounded(Caps()) == Caps()
+
+
+def test_few_wrong_exclusions_of_many_speak_for_their_own_workload_only() -> None:
+    wrong = [WrongExclusion(symptom="gpu_off_bus", workload=w, node="n", since=ago(days=1)) for w in "abc"]
+    assert guards.check(a_plan("gpu-01"), facts("gpu-01", wrong=wrong, alike=30), Caps()) == []
+    mine = a_plan("gpu-01", workload="a")
+    assert [one.guard for one in guards.check(mine, facts("gpu-01", wrong=wrong, alike=30), Caps())] == [
+        "wrong_exclusion"
+    ]
+
+
+def test_faults_without_a_name_are_not_the_same_cause_again() -> None:
+    spent = [Restarted(at=ago(hours=n), symptom="", locus="", progressed=False) for n in (1, 2, 3, 4)]
+    plan = a_plan(action=ActionKind.RESTART, symptom="", locus="")
+    assert guards.check(plan, facts(restarts=spent), Caps()) == []
+    (refusal,) = guards.check(plan, facts(restarts=[*spent, spent[0]]), Caps())
+    assert refusal.guard == "budget"

@@ -314,6 +314,25 @@ def test_the_same_symptom_without_the_node_marks_its_exclusion_wrong_and_stops_m
     assert relief.state == ProposalState.OPEN
 
 
+def test_where_a_fault_of_the_kind_was_to_be_expected_its_coming_again_marks_nothing() -> None:
+    """Half of the cluster's nodes, and the symptom comes to the cluster every few hours anyway."""
+    a_policy()
+    first, now = failed(nodes="gpu-[01-99]"), timezone.now()
+    (proposal,) = propose.consider(judged(first).pk)
+    common = {"cluster": first.cluster, "kind": "job", "symptom": "gpu_off_bus", "expires_at": now + timedelta(days=1)}
+    Exclusion.objects.create(
+        node="gpu-01", attempt=first, proposal=proposal, made_at=now - timedelta(hours=1), **common
+    )
+    other = failed("4712")
+    (elsewhere,) = propose.consider(judged(other, node="gpu-02").pk)
+    Exclusion.objects.create(
+        node="gpu-02", attempt=other, proposal=elsewhere, made_at=now - timedelta(days=9), **common
+    )
+    second = failed(restart_count=1, submit_time=first.submit_time.isoformat(), nodes="gpu-[03-101]", ago=5)
+    propose.consider(judged(second, node="gpu-03").pk)
+    assert not Exclusion.objects.filter(wrong_since__isnull=False).exists()
+
+
 def test_a_job_whose_own_word_could_not_be_read_waits_for_a_person() -> None:
     a_policy(mode="automatic")
     attempt = failed()
