@@ -16,6 +16,10 @@ from rules.verdict import ENGINE, Verdict, canonical_json
 from verdicts.compare import differences
 
 
+class Expired(BadRecord):
+    """The record is right, and what its verdict was made from had expired when it was made."""
+
+
 @dataclass(frozen=True)
 class Again:
     """What came of it. `why` says what can have made a difference where the bytes are not `same`."""
@@ -28,8 +32,11 @@ class Again:
 
 
 def conclude(record: Record, number: int | None = None) -> Again:
-    """Conclude a verdict of a record again: the current one, or that of a number. Raises BadRecord."""
+    """Conclude a verdict of a record again: the current one, or that of a number. Raises Expired, BadRecord."""
     told = _chosen(record, number)
+    for one in record.report.missing:
+        if one.input in ("expired:lines", "expired:quotes"):
+            raise Expired(f"verdict {told.number} cannot be concluded again: what it was made from {one.said}")
     verdict = _attribute(record, _ruleset(record, told), told.mode)
     raw = canonical_json(verdict)
     same = raw == record.body(told)

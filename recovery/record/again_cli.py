@@ -25,6 +25,9 @@ def explain(
             found = again.conclude(record, number)
             today = load_ruleset(site)
             changed = again.otherwise(record, found, today)
+    except again.Expired as error:
+        click.echo(f"inquest: the record is as it was written; {plain_text(str(error))}", err=True)
+        sys.exit(2)
     except BadRecord as error:
         refuse(error, status=2)
     except (OSError, ValueError) as error:

@@ -87,4 +87,6 @@ def said(report: Report, *, known: bool) -> list[str]:
         lines.append(f"It expired on {expires}: it should have been deleted.")
     elif expires:
         lines.append(f"It is to be deleted by {expires}.")
+    if hold := report.info.get("Inquest-Hold"):
+        lines.append(f"It is not to be deleted while a hold stands that stood when it was made: {hold}")
     return lines

@@ -5,7 +5,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID
@@ -25,6 +25,7 @@ from recovery.models import LedgerCheckpoint, LedgerEntry
 from recovery.record import bag, page, rows
 from recovery.record.mark import BASE
 from recovery.record.read import About, Missing, VerdictOf
+from recovery.retention import of_record
 from recovery.words import EntryKind
 from rules.attempt import CollectorReport
 from verdicts import ruleset_text
@@ -95,7 +96,7 @@ def write(attempt_id: UUID, out: BinaryIO, *, at: datetime | None = None) -> Non
             ("Bag-Software-Agent", "Inquest"),
             ("External-Identifier", str(attempt.pk)),
             ("Inquest-Schema", bag.SCHEMA),
-            ("Inquest-Expires", f"{at + timedelta(days=settings.INQUEST_RECORD_DAYS):%Y-%m-%d}"),
+            *of_record.tags(attempt, at),
         )
         with bag.BagWriter(out, str(attempt.pk)) as writer:
             told = _Told(attempt, writer)
@@ -159,6 +160,8 @@ class _Told:
         self._recovery()
         self._ledger()
         self._json("missing.json", self._without(reports))
+        self.shown["tombstones"] = list(of_record.tombstones(attempt))
+        self._lines("expired.jsonl", iter(self.shown["tombstones"]))
 
     # --- Files ------------------------------------------------------------------------------------
 
@@ -183,7 +186,7 @@ class _Told:
         for verdict in self._attempt.verdicts.select_related("ruleset").order_by("number").defer("body").iterator(20):
             self._writer.add(f"verdicts/{verdict.number:04}.json", [verdict.body_json.encode()])
             used[verdict.ruleset.digest] = verdict.ruleset
-            told.append(_verdict_of(verdict))
+            told.append(_verdict_of(verdict, of_record.left_sha256(self._attempt, verdict)))
         self._json("verdicts.json", told)
         for digest in sorted(used):
             text = ruleset_text.kept(used[digest])
@@ -224,6 +227,7 @@ class _Told:
             if cell["source"] not in covered and not seen_whole(cell):
                 said = cell.get("reason") or cell["status"]
                 self._missing.append(Missing(input=f"source:{cell['source']}", said=said))
+        self._missing += of_record.missing(self._attempt)
         self.shown["missing"] = self._missing
         return self._missing
 
@@ -233,7 +237,7 @@ def _observation(row: Observation) -> bytes:
     return rows.line(msgspec.to_builtins(msgspec.structs.replace(given, observed_timestamp=row.observed_timestamp)))
 
 
-def _verdict_of(verdict: Verdict) -> VerdictOf:
+def _verdict_of(verdict: Verdict, left: str) -> VerdictOf:
     return VerdictOf(
         id=str(verdict.pk),
         number=verdict.number,
@@ -245,6 +249,7 @@ def _verdict_of(verdict: Verdict) -> VerdictOf:
         ruleset=verdict.ruleset.digest,
         layers=list(verdict.ruleset.layers),
         created_at=ledger.spelled(verdict.created_at),
+        left_sha256=left,
     )
 
 

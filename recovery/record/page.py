@@ -28,6 +28,7 @@ def page(shown: Mapping[str, Any], info: Mapping[str, str]) -> bytes:
         **shown,
         "dated": info["Bagging-Date"],
         "expires": info["Inquest-Expires"],
+        "hold": info.get("Inquest-Hold", ""),
         "verdict": verdict,
         "body": body,
         "started": _utc(attempt.started_at),

@@ -32,7 +32,10 @@ Told = TypeVar("Told")
 
 
 class VerdictOf(msgspec.Struct, frozen=True):
-    """A line of `verdicts.json`: a version of the verdict; its text is `verdicts/NUMBER.json`."""
+    """A line of `verdicts.json`: a version of the verdict; its text is `verdicts/NUMBER.json`.
+
+    Where what it quotes had expired, `sha256` is that of what was issued and `left_sha256` that of what is left.
+    """
 
     id: str
     number: int
@@ -44,6 +47,7 @@ class VerdictOf(msgspec.Struct, frozen=True):
     ruleset: str
     layers: list[str]
     created_at: str
+    left_sha256: str = ""
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -285,7 +289,7 @@ class _Reading:
         if [verdict.number for verdict in record.verdicts] != list(range(1, len(record.verdicts) + 1)):
             raise BadRecord("a version of the verdict is missing")
         for verdict in record.verdicts:
-            if sha256(record.body(verdict)).hexdigest() != verdict.sha256:
+            if sha256(record.body(verdict)).hexdigest() != (verdict.left_sha256 or verdict.sha256):
                 raise BadRecord(f"verdict {verdict.number} is not the one that is told of")
             if verdict.id in issued and issued[verdict.id] != verdict.sha256:
                 raise BadRecord(f"verdict {verdict.number} is not the one that the ledger says was issued")

@@ -1,6 +1,7 @@
 """What an address asks of the lists of what expires and of holds, for page and API alike, and what a new hold says."""
 
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -48,9 +49,9 @@ class ExpiryForm(OfCluster):
         """Whether anything but a class is asked for."""
         return super().narrows or bool(self.value("show"))
 
-    def rows(self) -> QuerySet[Attempt]:
+    def rows(self) -> QuerySet[Any]:
         """The attempts asked for, each with `expires` (None for ever), `held` and `busy`."""
-        rows: QuerySet[Attempt] = left(self.kept)
+        rows = left(self.kept)
         if self.errors:
             return rows.none()
         days = timedelta(days=days_of(self.kept))
@@ -85,7 +86,7 @@ class HoldsForm(OfCluster):
     texts = ("owner", "attempt")
 
     @property
-    def errors(self) -> dict[str, str]:  # type: ignore[override]
+    def errors(self) -> dict[str, str]:
         """What in the address cannot be understood."""
         wrong = dict(super().errors)
         if (attempt := self.value("attempt")) and id_of(attempt) is None:
