@@ -323,7 +323,7 @@ def test_where_a_fault_of_the_kind_was_to_be_expected_its_coming_again_marks_not
     Exclusion.objects.create(
         node="gpu-01", attempt=first, proposal=proposal, made_at=now - timedelta(hours=1), **common
     )
-    other = failed("4712")
+    other = failed("4712", workload="another")
     (elsewhere,) = propose.consider(judged(other, node="gpu-02").pk)
     Exclusion.objects.create(
         node="gpu-02", attempt=other, proposal=elsewhere, made_at=now - timedelta(days=9), **common
