@@ -2,12 +2,22 @@
 
 from django.urls import path
 
-from verdicts import fleet_api, preferences_pages, quality_pages, subscribe_pages, try_pages, upload_api
+from verdicts import (
+    fleet_api,
+    fleet_port_pages,
+    preferences_pages,
+    quality_pages,
+    subscribe_pages,
+    try_pages,
+    upload_api,
+)
 
 urlpatterns = [
     path("fleet/nodes", fleet_api.Nodes.as_view(), name="api-fleet-nodes"),
     path("fleet/nodes/<uuid:node_id>", fleet_api.NodeDetail.as_view(), name="api-fleet-node"),
     path("fleet/elements", fleet_api.Elements.as_view(), name="api-fleet-elements"),
+    path("fleet/ports", fleet_port_pages.Ports.as_view(), name="api-fleet-ports"),
+    path("fleet/ports/one", fleet_port_pages.PortDetail.as_view(), name="api-fleet-port"),
     path("fleet/comparison", fleet_api.Comparison.as_view(), name="api-fleet-comparison"),
     path("incidents", upload_api.Incidents.as_view(), name="api-incidents"),
     path("me", preferences_pages.Me.as_view(), name="api-me"),

@@ -2,7 +2,15 @@
 
 from django.urls import path
 
-from verdicts import fleet_pages, preferences_pages, quality_pages, subscribe_pages, try_pages, upload_pages
+from verdicts import (
+    fleet_pages,
+    fleet_port_pages,
+    preferences_pages,
+    quality_pages,
+    subscribe_pages,
+    try_pages,
+    upload_pages,
+)
 
 urlpatterns = [
     path("fleet/", fleet_pages.nodes, name="fleet"),
@@ -10,6 +18,8 @@ urlpatterns = [
     path("fleet/nodes/<uuid:node_id>/gpu/", fleet_pages.gpu, name="gpu"),
     path("fleet/elements/", fleet_pages.topology, name="topology"),
     path("fleet/elements/<str:kind>/<path:element>/", fleet_pages.element, name="element"),
+    path("fleet/ports/", fleet_port_pages.ports, name="ports"),
+    path("fleet/ports/one/", fleet_port_pages.port, name="port"),
     path("fleet/comparison/", fleet_pages.comparison, name="comparison"),
     path("start/", upload_pages.start, name="first-steps"),
     path("start/samples/<str:sample>/", upload_pages.sample, name="sample"),

@@ -1,6 +1,6 @@
 """Charts of the fleet as plain data. The table beside each has the same numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from verdicts.charts import words
 from verdicts.fleet_find import NodeRow, Span, causes
+from verdicts.fleet_ports import Sighting
 from verdicts.models import ListRow, Node
 
 MOST_ROWS = 20
@@ -42,7 +43,12 @@ def _heat(
             "height": 166 + 26 * len(y),
             "margin": {"t": 36, "b": 130, "l": 10, "r": 10},
             "xaxis": {"type": "category", "tickangle": -35, "automargin": True, "title": {"text": axes[0]}},
-            "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "title": {"text": axes[1]}},
+            "yaxis": {
+                "type": "category",
+                "autorange": "reversed",
+                "automargin": True,
+                "title": {"text": axes[1], "standoff": 16},
+            },
         },
     }
 
@@ -99,19 +105,35 @@ def weeks_of(span: Span) -> list[datetime]:
 
 def symptoms_by_week(rows: Sequence[ListRow], span: Span) -> list[tuple[str, list[int]]]:
     """For what a node was blamed, week by week; the most frequent first."""
+    return _by_week(((symptom, row.happened_at) for row in rows for symptom in causes(row)), span)
+
+
+def sightings_by_week(seen: Sequence[Sighting], span: Span) -> list[tuple[str, list[int]]]:
+    """What was seen at a port, week by week; the most frequent first."""
+    return _by_week({(one.verdict, one.symptom): (one.symptom, one.at) for one in seen}.values(), span)
+
+
+def _by_week(times: Iterable[tuple[str, datetime]], span: Span) -> list[tuple[str, list[int]]]:
     weeks = weeks_of(span)
     counted: dict[str, list[int]] = {}
-    for row in rows:
-        place = next((index for index in range(len(weeks) - 1, -1, -1) if weeks[index] <= row.happened_at), None)
-        if place is None:
-            continue
-        for symptom in causes(row):
+    for symptom, at in times:
+        place = next((index for index in range(len(weeks) - 1, -1, -1) if weeks[index] <= at), None)
+        if place is not None:
             counted.setdefault(symptom, [0] * len(weeks))[place] += 1
     return sorted(counted.items(), key=lambda item: (-sum(item[1]), item[0]))[:MOST_COLUMNS]
 
 
 def node_over_time(node: Node, counted: Sequence[tuple[str, list[int]]], span: Span) -> dict[str, Any] | None:
     """The same as a heat map; each field leads to the verdicts of its week."""
+    return _over_time(counted, span, node=node.name)
+
+
+def port_over_time(counted: Sequence[tuple[str, list[int]]], span: Span) -> dict[str, Any] | None:
+    """What was seen at a port as a heat map; each field leads to that symptom's verdicts of its week."""
+    return _over_time(counted, span)
+
+
+def _over_time(counted: Sequence[tuple[str, list[int]]], span: Span, **narrowed: str) -> dict[str, Any] | None:
     if not counted:
         return None
     weeks = weeks_of(span)
@@ -121,7 +143,7 @@ def node_over_time(node: Node, counted: Sequence[tuple[str, list[int]]], span: S
         [numbers for _, numbers in counted],
         [
             [
-                _listed(node=node.name, symptom=symptom, after=week.isoformat(), before=(week + WEEK).isoformat())
+                _listed(**narrowed, symptom=symptom, after=week.isoformat(), before=(week + WEEK).isoformat())
                 for week in weeks
             ]
             for symptom, _ in counted

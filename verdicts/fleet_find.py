@@ -189,12 +189,15 @@ def again(rows: Sequence[ListRow]) -> list[Again]:
     for row in reversed(rows):
         for symptom in causes(row):
             times.setdefault(symptom, []).append(row.happened_at)
-    found = []
-    for symptom, at in times.items():
-        gaps = [later - earlier for earlier, later in pairwise(at)]
-        soon = sum(1 for gap in gaps if gap <= AGAIN_WITHIN)
-        found.append(Again(symptom, len(at), soon, min(gaps, default=None), at[-1]))
+    found = [intervals(symptom, at) for symptom, at in times.items()]
     return sorted(found, key=lambda one: (-one.times, one.symptom))
+
+
+def intervals(symptom: str, at: Sequence[datetime]) -> Again:
+    """A symptom by the times at which it came, the earliest first."""
+    gaps = [later - earlier for earlier, later in pairwise(at)]
+    soon = sum(1 for gap in gaps if gap <= AGAIN_WITHIN)
+    return Again(symptom, len(at), soon, min(gaps, default=None), at[-1])
 
 
 def since(node: Node, at: datetime) -> Since:
@@ -286,6 +289,24 @@ def latest_on(node: Node, most: int) -> list[Attempt]:
         .defer("body")
         .order_by("-ended_at", "-id")[:most]
     )
+
+
+def again_on_gpu(node: Node, gpu: str) -> list[Again]:
+    """What a GPU was blamed for more than once, over all time."""
+    blamed = Finding.objects.filter(
+        own("verdict__attempt"),
+        node=node.name,
+        gpu=gpu,
+        status__in=BLAMES,
+        verdict__is_current=True,
+        verdict__attempt__cluster=node.cluster,
+    )
+    times: dict[str, dict[UUID, datetime]] = {}
+    rows = blamed.order_by("-verdict__happened_at").values_list("symptom", "verdict_id", "verdict__happened_at")
+    for symptom, verdict, at in rows[:MOST_HISTORY]:
+        times.setdefault(symptom, {})[verdict] = at
+    found = [intervals(symptom, sorted(at.values())) for symptom, at in times.items() if len(at) > 1]
+    return sorted(found, key=lambda one: (-one.times, one.symptom))
 
 
 def rows_with_gpu(node: Node, gpu: str, most: int) -> list[ListRow]:

@@ -92,6 +92,20 @@ class TopologyForm(SpanForm):
     choices = {"kind": [("", "all"), *((kind, kind) for kind in KINDS)], **SpanForm.choices}
 
 
+class PortsForm(SpanForm):
+    """Switches and ports."""
+
+    labels = {**SpanForm.labels, "text": "Switch or port", "owner": "Switch or node"}
+    texts = ("text", "owner")
+
+
+class PortForm(SpanForm):
+    """One port."""
+
+    labels = {**SpanForm.labels, "owner": "Switch or node", "port": "Port"}
+    texts = ("owner", "port")
+
+
 class ComparisonForm(SpanForm):
     """Attempts by what they have in common."""
 

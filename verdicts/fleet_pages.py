@@ -65,7 +65,7 @@ def node(request: Request, node_id: UUID) -> HttpResponse:
         "node": found,
         "form": form,
         "page": page,
-        "rows": _with_headlines(list(page)),
+        "rows": with_headlines(list(page)),
         "failures": len(rows),
         "more": len(rows) == fleet_find.MOST_HISTORY,
         "within": len(within),
@@ -102,7 +102,8 @@ def gpu(request: Request, node_id: UUID) -> HttpResponse:
         "this": next((one for one in gpus if one["gpu"] == name), None),
         "form": form,
         "findings": fleet_find.findings_on(found, form.span, gpu=name) if name else [],
-        "rows": _with_headlines(fleet_find.rows_with_gpu(found, name, PAGE_SIZE)) if name else [],
+        "again": fleet_find.again_on_gpu(found, name) if name else [],
+        "rows": with_headlines(fleet_find.rows_with_gpu(found, name, PAGE_SIZE)) if name else [],
         "carry": {"gpu": name},
     }
     return render(request, "fleet/gpu.html", context)
@@ -155,7 +156,7 @@ def element(request: Request, kind: str, element: str) -> HttpResponse:
             (one, [(node, number, ids.get((one.cluster, node))) for node, number in one.listed]) for one in found
         ],
         "page": page,
-        "rows": _with_headlines(list(page)),
+        "rows": with_headlines(list(page)),
     }
     return render(request, "fleet/element.html", context, status=200 if found or page.paginator.count else 404)
 
@@ -178,7 +179,8 @@ def comparison(request: Request) -> HttpResponse:
     return render(request, "fleet/comparison.html", context)
 
 
-def _with_headlines(rows: list[Any]) -> list[tuple[Any, Any]]:
+def with_headlines(rows: list[Any]) -> list[tuple[Any, Any]]:
+    """Rows with their verdicts, whose headlines the table shows."""
     verdicts = fleet_find.verdicts_of(rows)
     return [(row, verdicts[row.verdict_id]) for row in rows if row.verdict_id in verdicts]
 

@@ -12,18 +12,20 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from recovery import brakes, decide, find, machine, permissions, wording
-from recovery.models import Proposal
+from recovery.drill import find as drills
+from recovery.models import Proposal, Veto
 from recovery.review import find as queue_find
 from recovery.review import guard_forms
 from recovery.review.form import WAITING, QueueForm
-from recovery.words import DecisionKind, ProposalState, RejectReason
+from recovery.words import DecisionKind, ProposalState, RejectReason, VetoKind
 from verdicts.guard import Request, keeps_typed, part_wanted, permitted, typed_before
-from verdicts.models import Attempt
+from verdicts.models import Attempt, Node
 from verdicts.paging import page_of
 from verdicts.permissions import may_read
 
 MOST_SHARED = 200
 MOST_OVERDUE = 10
+MOST_OF_NODE = 20
 
 
 @require_safe
@@ -154,7 +156,25 @@ def of_attempt(request: Request, attempt_id: UUID) -> HttpResponse:
 
 @require_safe
 @permitted(may_read)
+def of_node(request: Request, node_id: UUID) -> HttpResponse:
+    """When a node was kept away, protected, or proposed something for, as a part of its own page."""
+    node = get_object_or_404(Node, pk=node_id)
+    here = {"cluster": node.cluster_id}
+    vetoes = Veto.objects.filter(kind=VetoKind.NODE.value, value=node.name, ended_at=None, **here)
+    proposals = find.proposals().filter(attempt__cluster=node.cluster_id, nodes__contains=[node.name])
+    context = {
+        "node": node,
+        "exclusions": list(find.exclusions().filter(node=node.name, **here).order_by("-made_at", "id")[:MOST_OF_NODE]),
+        "vetoes": list(vetoes.exclude(until__lte=timezone.now()).select_related("by")),
+        "proposals": list(proposals.order_by("-created_at", "id")[:MOST_OF_NODE]),
+        "may_lift": request.user.has_perm(permissions.LIFT),
+    }
+    return render(request, "recovery/_of_node.html", context)
+
+
+@require_safe
+@permitted(may_read)
 def waiting(request: Request) -> HttpResponse:
     """What waits for a person, as a part of the overview."""
-    context = {"counts": find.needs_a_person(), "killed": brakes.killed()}
+    context = {"counts": find.needs_a_person(), "killed": brakes.killed(), "drill": drills.standing()}
     return render(request, "recovery/_waiting.html", context)

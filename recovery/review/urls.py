@@ -11,6 +11,7 @@ urlpatterns = [
     path("recovery/proposals/<uuid:proposal_id>/", pages.proposal, name="proposal"),
     path("recovery/proposals/<uuid:proposal_id>/decision/", pages.decision, name="decision"),
     path("recovery/attempts/<uuid:attempt_id>/proposals/", pages.of_attempt, name="of-attempt"),
+    path("recovery/nodes/<uuid:node_id>/", pages.of_node, name="of-node"),
     path("recovery/attempts/<uuid:attempt_id>/propose/", propose_pages.propose_by_hand, name="propose"),
     path("recovery/exclusions/", guard_pages.exclusion_list, name="exclusions"),
     path("recovery/exclusions/<int:exclusion_id>/lift/", guard_pages.lift, name="lift"),

@@ -33,6 +33,7 @@ from tests.recovery.policy_builders import a_policy, a_scope
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, ambiguous_body, an_attempt, nvlink_attempt, nvlink_body
 from tests.verdicts.test_fleet import NOW, a_failure
+from tests.verdicts.test_fleet_ports import a_port_down
 from tests.verdicts.test_quality import a_case, reviewed
 from tests.verdicts.test_unrecognised import FLUX, digest
 from verdicts.models import Node
@@ -117,6 +118,7 @@ def a_fleet() -> None:
         ("n3", 2, {"shared_element": {"kind": "switch", "name": "leaf-1", "nodes": ["n1", "n2", "n3"]}}),
     ):
         a_failure(node, days=days - today, **more)
+    a_port_down(3 - today)
 
 
 def some_reviews() -> None:
@@ -196,6 +198,7 @@ def test_no_page_has_a_serious_or_critical_issue(visit: Visit, scheme: str) -> N
     client.force_login(reader)
     found = pages(values, client)
     assert len(found) > 10
+    found.append(reverse("verdicts:port") + "?owner=leaf-3&port=Ethernet5%2F1")
     page = visit(group="administrator")
     problems = [problem for address in found for problem in looked_at(page, address, scheme)]
     assert not problems, "\n".join(problems)

@@ -8,11 +8,12 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from recovery import brakes, propose
+from recovery import brakes, exclusions, propose
 from recovery import decide as decisions
 from recovery.models import Action, Brake, Decision, Exclusion, Proposal
 from recovery.words import ActionKind, ActionState, BrakeKind, ExclusionKind, ProposalState
 from tests.recovery.acting import a_failed_attempt
+from verdicts.models import Node
 
 pytestmark = pytest.mark.django_db
 
@@ -149,6 +150,21 @@ def test_an_exclusion_is_lifted_with_a_reason_from_its_list(proposal: Proposal) 
     client.post(address, {"reason": "it was the cable"})
     made.refresh_from_db()
     assert (made.state, made.ended_why) == ("lifted", "it was the cable")
+
+
+def test_a_nodes_page_says_when_it_was_kept_away_protected_and_proposed_for(proposal: Proposal) -> None:
+    node = Node.objects.get(name="gpu-03")
+    client = signed_in(person("lea", "lead"))
+    here = reverse("recovery:of-node", args=[node.pk])
+    assert here in client.get(reverse("verdicts:node", args=[node.pk])).content.decode()
+    assert "It was never kept away." in client.get(here).content.decode()
+    exclusions.make(proposal, "gpu-03", ExclusionKind.JOB)
+    protected = {"cluster": "alpha", "kind": "node", "value": "gpu-03", "reason": "in use"}
+    client.post(reverse("recovery:veto-set"), protected)
+    part = client.get(here).content.decode()
+    assert reverse("recovery:proposal", args=[proposal.pk]) in part
+    assert "in use" in part
+    assert "Kept from" in part
 
 
 def test_a_stop_and_a_veto_are_set_and_ended_on_their_page(proposal: Proposal) -> None:

@@ -1,12 +1,21 @@
 """Shares and times of the pages about the fleet and about quality."""
 
 from datetime import timedelta
+from urllib.parse import urlencode
 
 from django import template
+from django.urls import reverse
 
 from verdicts.intervals import Share
 
 register = template.Library()
+
+
+@register.simple_tag
+def port_link(cluster: str, owner: str, port: str) -> str:
+    """The address of a port's page. Names of ports have slashes, so that they are parameters."""
+    given = {"cluster": cluster, "owner": owner, "port": port}
+    return f"{reverse('verdicts:port')}?{urlencode({name: value for name, value in given.items() if value})}"
 
 
 @register.filter
