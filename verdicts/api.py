@@ -29,7 +29,7 @@ from rules.attempt import CollectorReport as GivenReport
 from rules.attempt import InputError
 from rules.observation import Observation as GivenObservation
 from rules.words import Domain
-from verdicts import conclude, limits, record, talk
+from verdicts import conclude, limits, reading, record, talk
 from verdicts import serializers as shapes
 from verdicts.api_paging import Pages
 from verdicts.choices import Label, Mode, Origin, RequestState
@@ -145,7 +145,9 @@ class Observations(_List):
     queryset = Observation.objects.none()
 
     def get_queryset(self) -> QuerySet[Observation]:
-        return _attempt(self.kwargs["pk"]).observations.all()
+        attempt = _attempt(self.kwargs["pk"])
+        reading.note(self.request.user, attempt.pk, via="api")
+        return attempt.observations.all()
 
     def get_paginated_response(self, data: Any) -> Response:
         response = super().get_paginated_response(data)

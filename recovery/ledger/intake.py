@@ -1,4 +1,4 @@
-"""What other tables tell comes into the ledger: verdicts, reviews, rulesets, and sources that go blind or see again.
+"""What other tables tell comes into the ledger: verdicts, reviews, rulesets, sources that go blind, who read evidence.
 
 Whoever writes those tables knows nothing of the ledger and does not wait for it. Each reader remembers how far it has
 read; a fact that has an entry already is not written again. The first look after an upgrade starts at its own time.
@@ -16,7 +16,7 @@ from recovery.ledger import entries
 from recovery.ledger.entries import Actor, Fact
 from recovery.models import Intake, LedgerEntry
 from recovery.words import EntryKind
-from verdicts.models import Review, RulesetVersion, SourceState, Verdict
+from verdicts.models import EvidenceRead, Review, RulesetVersion, SourceState, Verdict
 from verdicts.own import own
 
 #: Facts written by one transaction, and transactions of one look.
@@ -26,12 +26,15 @@ MARGIN = timedelta(seconds=30)
 #: No transaction that writes a verdict or review takes so long; one that sleeps longer is not waited for.
 LONGEST = timedelta(hours=1)
 
+#: What was taken in of who read evidence is kept beside the ledger for so long: an hour would do.
+KEPT = timedelta(days=2)
+
 ATTRIBUTION = Actor.system("attribution")
 
 
 def take_in() -> int:
     """Write what became true since the last look; says how many entries were written."""
-    return sum(_read(name, table, tell) for name, table, tell in _READERS) + _sources()
+    return sum(_read(name, table, tell) for name, table, tell in _READERS) + _sources() + _reading()
 
 
 def _read(name: str, rows: Callable[[], QuerySet[Any]], tell: Callable[[Sequence[Any]], list[Fact]]) -> int:
@@ -233,3 +236,31 @@ def _last_said() -> dict[str, LedgerEntry]:
 
 def _of_source(kind: EntryKind, source: SourceState, at: datetime, body: dict[str, Any]) -> Fact:
     return Fact(kind=kind, actor=Actor.system("sources"), subject=source, at=at, body=body)
+
+
+# --- Who read evidence ----------------------------------------------------------------------------
+
+
+@transaction.atomic
+def _reading() -> int:
+    """Take in who read raw evidence, and forget what was taken in long ago."""
+    untold = EvidenceRead.objects.filter(told=False).select_related("user").order_by("id")
+    rows = list(untold.select_for_update(of=("self",), skip_locked=True)[: BATCH * MOST_BATCHES])
+    people = {row.user_id: row.user for row in rows}
+    actors = {pk: Actor.user(user) for pk, user in people.items()}
+    told = [
+        Fact(
+            kind=EntryKind.EVIDENCE_READ,
+            actor=actors[row.user_id],
+            subject=("attempt", str(row.attempt_id)),
+            attempt=row.attempt_id,
+            at=row.at,
+            body={"what": "lines", "via": row.via, "hour": row.hour},
+        )
+        for row in rows
+    ]
+    if told:
+        entries.record_all(told)
+        EvidenceRead.objects.filter(pk__in=[row.pk for row in rows]).update(told=True)
+    EvidenceRead.objects.filter(told=True, at__lt=_clock() - KEPT).delete()
+    return len(told)
