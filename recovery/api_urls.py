@@ -8,5 +8,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("recovery.policies.api_urls")),
     path("", include("recovery.progress.api_urls")),
     path("", include("recovery.record.api_urls")),
+    path("", include("recovery.replay.api_urls")),
     path("", include("recovery.retention.api_urls")),
 ]

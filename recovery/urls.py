@@ -10,5 +10,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("recovery.policies.urls")),
     path("", include("recovery.progress.urls")),
     path("", include("recovery.record.urls")),
+    path("", include("recovery.replay.urls")),
     path("", include("recovery.retention.urls")),
 ]

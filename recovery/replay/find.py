@@ -118,6 +118,14 @@ def groups(replay: Replay) -> list[Group]:
     return sorted(found, key=lambda one: (not one.weighty, -one.attempts, one.rules, one.move))
 
 
+def of_group(replay: Replay, group: Group) -> list[int]:
+    """The numbers of a group's attempts."""
+    rows = replay.items.filter(
+        _CHANGED, move=group.move, rules=group.rules, tried=group.tried, weighty=group.weighty
+    ).order_by("number")
+    return list(rows.values_list("number", flat=True))
+
+
 def reasons(replay: Replay) -> list[dict[str, Any]]:
     """Why attempts could not be replayed, or not whole, or failed, and how many for each reason."""
     rows = (

@@ -70,6 +70,11 @@ def choices() -> QuerySet[RulesetVersion]:
     return RulesetVersion.objects.filter(text__isnull=False).order_by("-first_used_at")
 
 
+def tried() -> QuerySet[CandidateRuleset]:
+    """The rulesets that were tried and that no verdict used, the newest first."""
+    return CandidateRuleset.objects.exclude(digest__in=RulesetVersion.objects.values("digest")).defer("packed")
+
+
 def _only(found: list[CandidateRuleset]) -> CandidateRuleset:
     if len(found) > 1:
         raise InputError(f"ruleset: several begin so: {found[0]} and {found[1]}")

@@ -1,0 +1,418 @@
+"""Replays over the API: what the pages show and do, with the same parameters and permissions."""
+
+from typing import Any, cast
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.http import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import generics, serializers, status
+from rest_framework.exceptions import NotFound, PermissionDenied, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from recovery import permissions
+from recovery.models import Replay, ReplayItem
+from recovery.permissions import ReadOr
+from recovery.replay import begin, find, gate, judge, report, rulesets
+from recovery.replay.export import FORMS, exported
+from recovery.replay.form import ItemsForm, ReplaysForm, wish_of
+from recovery.replay.words import Judgement, ReplayKind
+from rules.attempt import InputError
+from rules.words import Source
+from verdicts.api import Conflict
+from verdicts.api_paging import Pages
+from verdicts.fleet_api import understood
+from verdicts.list_form import ListForm
+from verdicts.permissions import ReadOnly
+from verdicts.record import NotPermitted
+
+
+def _parameters(form: type[ListForm]) -> list[OpenApiParameter]:
+    return [
+        *(OpenApiParameter(name, str, many=True, enum=[word for word, _ in form.sets[name]]) for name in form.sets),
+        *(OpenApiParameter(name, str, enum=[word for word, _ in form.choices[name] if word]) for name in form.choices),
+        *(OpenApiParameter(name, str) for name in form.texts),
+        *(OpenApiParameter(name, OpenApiTypes.DATETIME) for name in form.times),
+    ]
+
+
+class ReplayRowSerializer(serializers.ModelSerializer[Replay]):
+    """A replay as the list shows it."""
+
+    asked = serializers.SerializerMethodField()
+    done = serializers.IntegerField(help_text="Attempts that were looked at.")
+    weighty = serializers.IntegerField(help_text="Those whose conclusion would be otherwise in what is acted on.")
+
+    @extend_schema_field(str)
+    def get_asked(self, row: Replay) -> str:
+        """What it asks, as a sentence."""
+        return find.asked(row)
+
+    class Meta:
+        model = Replay
+        fields = [
+            "id", "kind", "asked", "ruleset", "ablation", "query", "state", "total", "done", "weighty", "actor",
+            "reason", "created_at", "ended_at",
+        ]  # fmt: skip
+
+
+class CountsSerializer(serializers.Serializer[Any]):
+    """How far a replay is, and what it found so far."""
+
+    total = serializers.IntegerField()
+    waiting = serializers.IntegerField()
+    same = serializers.IntegerField()
+    changed = serializers.IntegerField()
+    weighty = serializers.IntegerField()
+    unreplayable = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    part = serializers.IntegerField(help_text="Replayed from evidence that was never kept whole.")
+    differs = serializers.IntegerField(help_text="Not reproducible under their own rules, and nothing explains it.")
+    accepted = serializers.IntegerField()
+    rejected = serializers.IntegerField()
+    unjudged = serializers.IntegerField()
+    stronger = serializers.IntegerField()
+
+
+class GroupSerializer(serializers.Serializer[Any]):
+    """Changes for one reason."""
+
+    move = serializers.CharField()
+    rules = serializers.ListField(child=serializers.CharField())
+    tried = serializers.BooleanField(help_text="Whether each of the rules does it by itself.")
+    weighty = serializers.BooleanField()
+    attempts = serializers.IntegerField()
+    accepted = serializers.IntegerField()
+    rejected = serializers.IntegerField()
+
+
+class GateSerializer(serializers.Serializer[Any]):
+    """What a replay says of a policy in one class of verdict on one cluster."""
+
+    policy = serializers.CharField(source="scope.policy.name")
+    cluster = serializers.CharField(source="scope.cluster")
+    domain = serializers.CharField(source="scope.domain")
+    mode = serializers.CharField(source="scope.mode")
+    ruleset = serializers.CharField()
+    replay = serializers.UUIDField(source="replay.pk", default=None, allow_null=True)
+    passes = serializers.BooleanField()
+    said = serializers.CharField()
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    """Why attempts could not be replayed, or not whole."""
+
+    outcome = serializers.CharField()
+    why = serializers.CharField()
+    attempts = serializers.IntegerField()
+
+
+class ReplaySerializer(ReplayRowSerializer):
+    """A replay with what it found by reason, and what it says of policies."""
+
+    counts = CountsSerializer()
+    groups = GroupSerializer(many=True)
+    cannot = ReasonSerializer(many=True)
+    gate = GateSerializer(many=True)
+
+    class Meta(ReplayRowSerializer.Meta):
+        fields = [*ReplayRowSerializer.Meta.fields, "counts", "groups", "cannot", "gate"]
+
+
+class ItemSerializer(serializers.BaseSerializer[ReplayItem]):
+    """One attempt of a replay, as the export has it."""
+
+    def to_representation(self, instance: ReplayItem) -> dict[str, Any]:
+        return report.row(instance)
+
+
+class ItemShape(serializers.Serializer[Any]):
+    """One attempt of a replay: what stands, what would be concluded, by which rules, and what people said."""
+
+    number = serializers.IntegerField()
+    attempt = serializers.UUIDField()
+    verdict = serializers.UUIDField(allow_null=True)
+    cluster = serializers.CharField()
+    job_id = serializers.CharField()
+    restart_count = serializers.IntegerField()
+    outcome = serializers.ChoiceField(choices=["waiting", "same", "changed", "unreplayable", "failed"])
+    reproducible = serializers.CharField(allow_null=True)
+    weighty = serializers.BooleanField()
+    stronger = serializers.BooleanField()
+    move = serializers.CharField()
+    rules = serializers.ListField(child=serializers.CharField())
+    rules_alone = serializers.BooleanField()
+    said = serializers.ListField(child=serializers.CharField())
+    before = serializers.DictField()
+    after = serializers.DictField()
+    why = serializers.CharField()
+    judged = serializers.CharField()
+    judged_by = serializers.CharField(allow_null=True)
+    judged_at = serializers.DateTimeField(allow_null=True)
+    judged_why = serializers.CharField()
+
+
+class WishSerializer(serializers.Serializer[Any]):
+    """What is to be tried on which attempts."""
+
+    kind = serializers.ChoiceField(choices=[word.value for word in ReplayKind], default=ReplayKind.RULES.value)
+    ruleset = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=64,
+        help_text="A digest or its beginning; the rules in force if not said.",
+    )
+    query = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=8000,
+        help_text="Filters as in the address of the list of verdicts.",
+    )
+    reason = serializers.CharField(required=False, allow_blank=True, max_length=begin.LONGEST_REASON)
+    without = serializers.ChoiceField(choices=[source.value for source in Source], required=False)
+    delay = serializers.ChoiceField(choices=[source.value for source in Source], required=False)
+    seconds = serializers.FloatField(required=False)
+    line = serializers.CharField(required=False, allow_blank=True, max_length=16_384)
+    source = serializers.ChoiceField(  # type: ignore[assignment]
+        choices=[source.value for source in Source], required=False
+    )
+    node = serializers.CharField(required=False, allow_blank=True, max_length=255)
+    at = serializers.CharField(required=False, allow_blank=True, max_length=64)
+
+
+class JudgeSerializer(serializers.Serializer[Any]):
+    """What is said of changes, by their numbers, or of all that nobody judged."""
+
+    judgement = serializers.ChoiceField(choices=[Judgement.ACCEPTED.value, Judgement.REJECTED.value])
+    items = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=2**31 - 1), required=False, max_length=10_000
+    )
+    all = serializers.BooleanField(default=False)
+    reason = serializers.CharField(max_length=judge.LONGEST_REASON)
+
+
+class JudgedSerializer(serializers.Serializer[Any]):
+    """How many were judged."""
+
+    judged = serializers.IntegerField()
+
+
+class RulesetSerializer(serializers.Serializer[Any]):
+    """A ruleset that can be tried."""
+
+    digest = serializers.CharField()
+    rules = serializers.IntegerField()
+    layers = serializers.ListField(child=serializers.CharField())
+    used = serializers.BooleanField(help_text="Whether verdicts were made with it.")
+    at = serializers.DateTimeField(help_text="When it was first used, or kept to be tried.")
+
+
+def _user(request: Request) -> User:
+    return cast("User", request.user)
+
+
+def _wrong(error: Exception) -> ValidationError:
+    field, colon, rest = str(error).partition(": ")
+    if colon and field.replace("_", "").isalpha():
+        return ValidationError({field: [rest]})
+    return ValidationError([str(error)])
+
+
+def _one(pk: UUID) -> Replay:
+    return get_object_or_404(find.replays(), pk=pk)
+
+
+def _detail(pk: UUID) -> dict[str, Any]:
+    row = _one(pk)
+    more = {
+        "counts": find.counts(row),
+        "groups": find.groups(row),
+        "cannot": find.reasons(row),
+        "gate": gate.gates_of(row),
+    }
+    for name, value in more.items():
+        setattr(row, name, value)
+    return dict(ReplaySerializer(row).data)
+
+
+class Replays(generics.ListAPIView[Replay]):
+    """Replays: list them, or begin one."""
+
+    permission_classes = [ReadOr]
+    write_permission = permissions.START_REPLAY
+    pagination_class = Pages
+    filter_backends: list[Any] = []
+    serializer_class = ReplayRowSerializer
+
+    def get_queryset(self) -> QuerySet[Replay]:
+        form = ReplaysForm(self.request.query_params)
+        understood(form)
+        return form.rows()
+
+    @extend_schema(operation_id="replays_list", parameters=_parameters(ReplaysForm))
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return super().get(request, *args, **kwargs)
+
+    @extend_schema(operation_id="replays_create", request=WishSerializer, responses={201: ReplaySerializer})
+    def post(self, request: Request) -> Response:
+        said = WishSerializer(data=request.data)
+        said.is_valid(raise_exception=True)
+        try:
+            row = begin.begin_as(wish_of(said.validated_data), by=_user(request))
+        except InputError as error:
+            raise _wrong(error) from error
+        except NotPermitted as error:
+            raise PermissionDenied(str(error)) from error
+        return Response(_detail(row.pk), status=status.HTTP_201_CREATED)
+
+
+class ReplayDetail(APIView):
+    """One replay: how far it is, what it found by reason, and what it says of policies."""
+
+    permission_classes = [ReadOnly]
+
+    @extend_schema(operation_id="replays_retrieve", responses={200: ReplaySerializer})
+    def get(self, request: Request, pk: UUID) -> Response:
+        return Response(_detail(pk))
+
+
+class Items(generics.ListAPIView[ReplayItem]):
+    """The attempts of a replay, by default those that did not come out the same."""
+
+    permission_classes = [ReadOnly]
+    pagination_class = Pages
+    filter_backends: list[Any] = []
+    serializer_class = ItemSerializer
+
+    def get_queryset(self) -> QuerySet[ReplayItem]:
+        form = ItemsForm(self.request.query_params)
+        understood(form)
+        return form.rows(_one(self.kwargs["pk"]))
+
+    @extend_schema(
+        operation_id="replays_items_list", parameters=_parameters(ItemsForm), responses={200: ItemShape(many=True)}
+    )
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return super().get(request, *args, **kwargs)
+
+
+class ItemsFile(APIView):
+    """The same as a file, whole: `items.csv` or `items.json`."""
+
+    permission_classes = [ReadOnly]
+
+    @extend_schema(
+        operation_id="replays_items_file",
+        parameters=_parameters(ItemsForm),
+        responses={(200, "text/csv"): OpenApiTypes.STR},
+    )
+    def get(self, request: Request, pk: UUID, form: str) -> HttpResponseBase:
+        if form not in FORMS:
+            raise NotFound
+        asked = ItemsForm(request.query_params)
+        understood(asked)
+        row = _one(pk)
+        return exported(row, asked.rows(row), form)
+
+
+class _Move(APIView):
+    permission_classes = [ReadOr]
+    write_permission = permissions.START_REPLAY
+    move: Any
+
+    def _moved(self, request: Request, pk: UUID) -> Response:
+        try:
+            type(self).move(pk, by=_user(request))
+        except Replay.DoesNotExist as error:
+            raise NotFound from error
+        except begin.NotNow as error:
+            raise Conflict(str(error)) from error
+        except NotPermitted as error:
+            raise PermissionDenied(str(error)) from error
+        return Response(_detail(pk))
+
+
+class Cancel(_Move):
+    """Stop a replay; what is done is kept."""
+
+    move = staticmethod(begin.cancel)
+
+    @extend_schema(operation_id="replays_cancel", request=None, responses={200: ReplaySerializer})
+    def post(self, request: Request, pk: UUID) -> Response:
+        return self._moved(request, pk)
+
+
+class Resume(_Move):
+    """Go on with a replay that was stopped."""
+
+    move = staticmethod(begin.resume)
+
+    @extend_schema(operation_id="replays_resume", request=None, responses={200: ReplaySerializer})
+    def post(self, request: Request, pk: UUID) -> Response:
+        return self._moved(request, pk)
+
+
+class Judge(APIView):
+    """Accept or reject changes of a replay."""
+
+    permission_classes = [ReadOr]
+    write_permission = permissions.JUDGE_REPLAY
+
+    @extend_schema(operation_id="replays_judge", request=JudgeSerializer, responses={200: JudgedSerializer})
+    def post(self, request: Request, pk: UUID) -> Response:
+        order = JudgeSerializer(data=request.data)
+        order.is_valid(raise_exception=True)
+        said = order.validated_data
+        if bool(said.get("items")) == said["all"]:
+            raise ValidationError({"items": ["Name changes by their numbers, or say all."]})
+        numbers = None if said["all"] else said["items"]
+        try:
+            number = judge.judge(pk, numbers, Judgement(said["judgement"]), by=_user(request), reason=said["reason"])
+        except Replay.DoesNotExist as error:
+            raise NotFound from error
+        except InputError as error:
+            raise _wrong(error) from error
+        except NotPermitted as error:
+            raise PermissionDenied(str(error)) from error
+        return Response({"judged": number})
+
+
+class Rulesets(APIView):
+    """The rulesets that can be tried: those that verdicts used, and those that were tried before."""
+
+    permission_classes = [ReadOnly]
+
+    @extend_schema(operation_id="replays_rulesets", responses={200: RulesetSerializer(many=True)})
+    def get(self, request: Request) -> Response:
+        used = [
+            {"digest": one.digest, "rules": one.rules, "layers": one.layers, "used": True, "at": one.first_used_at}
+            for one in rulesets.choices()[:500]
+        ]
+        tried = [
+            {"digest": one.digest, "rules": one.rules, "layers": one.layers, "used": False, "at": one.kept_at}
+            for one in rulesets.tried()[:500]
+        ]
+        return Response(RulesetSerializer([*used, *tried], many=True).data)
+
+
+class GateOf(APIView):
+    """Whether policies may act by themselves on the word of a ruleset, by its digest."""
+
+    permission_classes = [ReadOnly]
+
+    @extend_schema(
+        operation_id="replays_gate",
+        parameters=[OpenApiParameter("ruleset", str, required=True)],
+        responses={200: GateSerializer(many=True)},
+    )
+    def get(self, request: Request) -> Response:
+        digest = request.query_params.get("ruleset", "")
+        if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+            raise ValidationError({"ruleset": ["The whole digest: 64 digits."]})
+        told = [gate.of_scope(scope, digest) for scope in gate.scopes_at_stake()]
+        return Response(GateSerializer(told, many=True).data)
