@@ -76,6 +76,7 @@ def erase(attempt_id: UUID, now: datetime) -> Gone:
     )
     emptied("recovery_decision", "text", f"{of_proposal} AND one.at < %s", both)
     emptied("recovery_case", "text", f"{of_proposal} AND one.at < %s", both)
+    emptied("recovery_replayitem", "judged_why", "one.attempt_id = %s AND one.judged_at < %s", both)
     emptied(
         "recovery_proposal",
         "outcome_why",
