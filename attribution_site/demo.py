@@ -183,19 +183,22 @@ class Demo:
         self.listening = bound = listener(self.host, self.port)
         bound.set_inheritable(True)
         number, port = bound.fileno(), bound.getsockname()[1]
+        reach = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        address = f"http://[{reach}]:{port}/" if ":" in reach else f"http://{reach}:{port}/"
+        if not self.environment.get("INQUEST_DRILL_URL"):
+            self.tell(INQUEST_DRILL_URL=address)
         gunicorn = ["-m", "gunicorn", "-c", "python:attribution_site.gunicorn_conf", "--preload"]
         child = self.child("web", *gunicorn, "--bind", f"fd://{number}", "attribution_site.wsgi", keep=(number,))
         self.child(
             "worker", *CELERY, "worker", "--concurrency", "2", "-Q", "inquest,inquest-collect,inquest-recovery",
             "--without-mingle", "--without-gossip",
         )  # fmt: skip
-        reach = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         if not self.supervisor.wait_for(lambda: answers(reach, port), 90):
             self.give_up("The web server does not answer.", child.log)
         self.supervisor.wait_for(self.worked_off, 30)
         # Last, since the first page does not need it and two cores are soon full.
         self.child("beat", *CELERY, "beat")
-        return f"http://[{reach}]:{port}/" if ":" in reach else f"http://{reach}:{port}/"
+        return address
 
     def worked_off(self) -> bool:
         """Whether no attribution is waiting: the first page shall show the samples' verdicts."""

@@ -23,7 +23,9 @@ from prometheus_client.registry import Collector
 
 from attribution_site.health import ruleset_digest
 from recovery import find
+from recovery.drill import find as drills
 from recovery.ledger import find as ledger_find
+from recovery.words import DrillState
 from verdicts import measure, source_find
 
 log = structlog.get_logger("inquest.metrics")
@@ -66,6 +68,7 @@ class Numbers(Collector):
         yield from _rules()
         yield from _ledger()
         yield from _recovery()
+        yield from _drills()
 
 
 def _sources() -> Iterator[Metric]:
@@ -143,6 +146,25 @@ def _recovery() -> Iterator[Metric]:
         ("inquest_anomalies_open", "Crashes, hangs and stragglers that go on.", counts["anomalies"]),
     ):
         yield GaugeMetricFamily(name, said, value=count)
+
+
+def _drills() -> Iterator[Metric]:
+    standing = drills.standing()
+    yield GaugeMetricFamily(
+        "inquest_drill_overdue", "1 where no retention drill passed in time.", value=int(bool(standing.overdue))
+    )
+    if standing.last is not None:
+        yield GaugeMetricFamily(
+            "inquest_drill_passed",
+            "1 where the last retention drill passed: every check was carried out and is as it should be.",
+            value=int(standing.last.state == DrillState.PASSED),
+        )
+    if standing.passed is not None and standing.passed.finished_at is not None:
+        yield GaugeMetricFamily(
+            "inquest_drill_passed_timestamp_seconds",
+            "When the last retention drill that passed ended.",
+            value=standing.passed.finished_at.timestamp(),
+        )
 
 
 def _ledger() -> Iterator[Metric]:

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("recovery.drill.api_urls")),
     path("", include("recovery.ledger.api_urls")),
     path("", include("recovery.review.api_urls")),
     path("", include("recovery.policies.api_urls")),

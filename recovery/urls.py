@@ -5,6 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 app_name = "recovery"
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("recovery.drill.urls")),
     path("", include("recovery.ledger.urls")),
     path("", include("recovery.review.urls")),
     path("", include("recovery.policies.urls")),
