@@ -1,21 +1,6 @@
 """Faults of a made-up fleet and the verdicts on them: the same for every way of answering, by the seed alone.
 
-What is taken from where:
-
-- How often: Llama 3 405B had 419 unexpected interruptions in 54 days on 16,384 H100, which are 2,048 nodes
-  (arXiv 2407.21783, table 5): 3.79 per 1,000 node-days.
-- What: the 1,097 interruptions of Llama 3 and of Meta's FT-HSDP run (arXiv 2407.21783 and the published counts of the
-  latter): GPU 519, PCIe 122, undetermined 113, software of the job 102, network 78, host maintenance 74, host hardware
-  48, kernel 39, storage and the like 2.
-- 73 % of faults go away with a restart (Alibaba Unicron, arXiv 2401.00134); here: of nodes and of switches.
-- One in ten failures leaves nothing in the logs to tell it by (L4, FSE 2025: 10.1 %).
-- A third hang until a timeout of 10 minutes, the others are seen within a minute: assumed, after ByteRobust (SOSP
-  2025), which gives 10 min for NCCL against seconds for the rest.
-
-Assumed, with no source: of network faults 30 % are a leaf switch's, not a card's or a cable's; a bad image or driver
-comes to 64 nodes once in 15 days on 10,000; how long repairs take; and how strong and how wrong verdicts are. The
-benchmark of labelled incidents (`inquest bench attribution`) has no wrong culprit in 45; that bounds the rate at 6.4 %
-and measures no smaller one. So the rates here are assumptions, and the report varies the one that matters.
+Where each figure comes from, and which have no source, is in docs/recovery-simulation.md.
 """
 
 import random
@@ -28,11 +13,10 @@ HOUR, DAY = 1.0, 24.0
 #: How long people take for a node that is out: assumed.
 REPAIR = 36.0
 RATE = 419 / 54 / 2048  # a node and day
-TRANSIENT = 0.73
 IMAGE_DAYS, IMAGE_NODES = 15.0, 64
-SWITCH_SHARE = 0.30
 SAME_AGAIN = 0.5
-FIRST_ERROR = (29, 12, 4)
+#: The earliest error by its time on 334 labelled incidents: right, nothing said, wrong (`inquest bench attribution`).
+FIRST_ERROR = (267, 45, 22)
 #: What a job's own fault can look like on a GPU. (An MMU fault, Xid 31, is the application's in the catalogue.)
 BLAMED_FOR = ("gpu_ctxsw_timeout", "gpu_ctxsw_timeout", "gpu_gsp_timeout")
 #: Interruptions by what caused them: where it sits, its domain, its symptoms.
@@ -63,26 +47,35 @@ class Fleet:
     switch: int = 32
     rack: int = 8
     jobs: tuple[int, ...] = (2048, 1024, 1024, *[512] * 4, *[256] * 8, *[64] * 16, *[32] * 16)
+    #: Of the faults of nodes and switches, those that are gone after a restart.
+    transient: float = 0.73
+    #: Of the faults of the network, those of a leaf switch and not of a node's card or cable.
+    switches: float = 0.30
+    #: By what the time until a fault that lasts comes again is multiplied.
+    again: float = 1.0
+    #: For how many hours the ways without a policy keep a node away; ours has it in its policies.
+    keeps_away: float = 12.0
 
 
 @dataclass(frozen=True)
 class Verdicts:
     """How verdicts come out. The shares are of faults whose logs say something, `wrong` is of those that name a node.
 
-    Two strong verdicts in a thousand are wrong here: the rate that the evidence meter bets on. Vary it with `--wrong`.
+    Weak and moderate ones are as often wrong as on incidents that the rules had not seen; none of those incidents had
+    a strong verdict, so that rate is a guess: a fifth of the moderate ones', as these are a fifth of the weak ones'.
     """
 
     silent: float = 0.10
     strong: float = 0.65
     moderate: float = 0.25
     wrong: dict[Strength, float] = field(
-        default_factory=lambda: {Strength.STRONG: 0.002, Strength.MODERATE: 0.03, Strength.WEAK: 0.15}
+        default_factory=lambda: {Strength.STRONG: 0.004, Strength.MODERATE: 0.02, Strength.WEAK: 0.10}
     )
     #: A shared element is seen as such in a single verdict, when three nodes or more of the job hang on it.
     shared: float = 0.85
     #: A user's bug or a fault without a trace is blamed on a node, strongly or less so.
     bug_blamed: dict[Strength, float] = field(
-        default_factory=lambda: {Strength.STRONG: 0.001, Strength.MODERATE: 0.02, Strength.WEAK: 0.05}
+        default_factory=lambda: {Strength.STRONG: 0.001, Strength.MODERATE: 0.005, Strength.WEAK: 0.02}
     )
 
 
@@ -137,12 +130,12 @@ def faults(fleet: Fleet, seed: int) -> Iterator[Fault]:
         _, kind, domain, symptoms = chance.choices(MIX, weights)[0]
         place, where, hangs = chance.randrange(fleet.nodes), chance.random(), chance.random() < 1 / 3
         places, lasts = (place,), 0.0
-        if kind == "network" and chance.random() < SWITCH_SHARE:
+        if kind == "network" and chance.random() < fleet.switches:
             kind, first = "switch", place - place % fleet.switch
             places = tuple(range(first, min(first + fleet.switch, fleet.nodes)))
-        if kind in ("node", "network") and chance.random() >= TRANSIENT:
+        if kind in ("node", "network") and chance.random() >= fleet.transient:
             lasts = chance.expovariate(1 / 12)
-        elif kind == "switch" and chance.random() >= TRANSIENT:
+        elif kind == "switch" and chance.random() >= fleet.transient:
             lasts = chance.expovariate(1 / 2)
         elif kind == "bug":
             lasts = chance.expovariate(1 / 3)
@@ -194,8 +187,7 @@ def first_error(
 ) -> Said:
     """Who is blamed without an engine: the node that the earliest error comes from, as often right as measured.
 
-    Of 45 labelled incidents the earliest error by time told 29 rightly, of 12 nothing, and 4 times the wrong thing
-    (`inquest bench attribution`).
+    What it tells rightly, leaves open and tells wrongly was counted on incidents (`FIRST_ERROR`).
     """
     if earlier and _same_again(earlier, job, chance):
         return earlier

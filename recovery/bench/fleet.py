@@ -1,30 +1,31 @@
 """`python -m recovery.bench.fleet`: 10,000 nodes for 90 days, answered in several ways, over several seeds.
 
 What is counted: goodput (node-hours of training that were kept, of all node-hours), wrong exclusions (nodes taken away
-that were not at fault, of all that were taken away), and the node-hours that sound nodes were away.
+that were not at fault, of all that were taken away), and where the rest of the node-hours went.
 
-Every way faces the same faults and the same verdicts. Large jobs keep 97 % of the nodes; all others run small jobs that
+Every way faces the same faults, verdicts and people. Large jobs have 97 % of the nodes; all others run small ones that
 lose nothing, so that a sound node that is away is always a loss. A job keeps what it had at its last checkpoint. A node
-that is taken away comes back when the exclusion expires, or when people have looked at it where nothing expires, or is
-found faulty by then and repaired; faults that last are found by the site's own people too, a switch or an image only by
-them. Left to people, a job goes on after an hour on average, with what ailed it gone.
+that is taken away comes back when its exclusion expires, and is found faulty then, mostly, and repaired; faults that
+last are found by the site's own people too, a switch or an image only by them. Left to people, a job goes on after an
+hour on average, with what ailed it gone. docs/recovery-simulation.md has the figures and their sources.
 """
 
 import argparse
 import heapq
 import itertools
 import random
-import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
-from recovery.bench.answers import START, Always, AlwaysAll, Answer, Job, Never, Ours, Way
+from recovery.bench import compare
+from recovery.bench.answers import Always, AlwaysAll, AlwaysNamed, Answer, Job, Never, Way
 from recovery.bench.faults import REPAIR, Fault, Fleet, Said, Verdicts, faults
-from recovery.facts import Restarted
+from recovery.bench.ours import Ours, restarted
 from recovery.words import PolicyMode
 from rules.words import Strength
 
@@ -33,8 +34,6 @@ CHECKPOINT, START_UP, SEEN, HANGS = 0.5, 0.25, 1 / 60, 10 / 60
 #: How soon a fault that lasts ends a job again, on average; a user's bug comes at its step.
 AGAIN = {"node": 0.5, "switch": 1 / 6, "image": 1 / 3, "bug": 1 / 12}
 PEOPLE, FOUND_BY_DIAGNOSTICS = 1.0, 0.95
-SEEDS = (1, 2, 3, 4, 5)
-LIMIT = 0.01
 
 
 @dataclass
@@ -53,6 +52,12 @@ class Result:
     by_itself: int = 0
     promoted: int = 0
     demoted: int = 0
+    marked: int = 0  # exclusions that a recurrence marked as wrong
+    paced: int = 0
+    #: Exclusions of the node that was at fault, which a restart alone would have helped too.
+    needless: int = 0
+    #: Where node-hours went: waiting for a person, replay, start-up, … as shares of all.
+    lost: dict[str, float] = field(default_factory=dict)
 
     @property
     def wrong_share(self) -> float:
@@ -72,10 +77,11 @@ class Run:
         self._shared: dict[int, Fault] = {}  # faults that last of switches and images, by number
         self._events: list[tuple[float, int, Callable[..., None], tuple]] = []
         self._order = itertools.count()
-        self._chance = random.Random(f"{way.name} {seed}")
         self._waiting: list[Job] = []
         self._drained: set[int] = set()
         self._said: dict[tuple[int, int], Said] = {}
+        self._times: Counter[tuple[int, int]] = Counter()
+        self._lost: Counter[str] = Counter()
         self._now = self._kept = self._small = 0.0
         order = list(range(fleet.nodes))
         self._jobs: list[Job] = []
@@ -102,13 +108,23 @@ class Run:
             self._back(node, since)
         result, whole = self.result, self.fleet.nodes * end
         result.goodput = (self._kept + self._small) / whole
+        result.lost = {name: hours / whole for name, hours in sorted(self._lost.items())}
         if isinstance(self.way, Ours):
-            result.by_itself = self.way.by_itself
+            result.by_itself, result.marked, result.paced = self.way.by_itself, self.way.marked, self.way.paced
             result.promoted = sum(scope.promoted for scope in self.way.scopes.values())
             result.demoted = sum(scope.demoted for scope in self.way.scopes.values())
         return result
 
-    def _later(self, at: float, what: Callable[..., None], *of: object) -> None:
+    def _draw(self, *of: object) -> random.Random:
+        """Chance by what it is about: the same for all ways, however much else happened in one of them."""
+        return random.Random(f"{self.seed} {of}")
+
+    def _wait(self, job: Job, why: str) -> None:
+        """What a job waited for until now."""
+        self._lost[why] += (self._now - job.stopped) * job.size
+        job.stopped = self._now
+
+    def _later(self, at: float, what: Callable[..., None], *of: Any) -> None:
         heapq.heappush(self._events, (at, next(self._order), what, of))
 
     def _pass(self, at: float) -> None:
@@ -160,48 +176,59 @@ class Run:
         ran = max(0.0, self._now - job.ready)
         kept = ran // CHECKPOINT * CHECKPOINT
         self._kept += kept * job.size
-        job.futile = 0 if kept else job.futile + 1
+        self._lost["replay"] += (ran - kept) * job.size
+        self._lost["start-up"] += min(START_UP, self._now - job.ready + START_UP) * job.size
+        job.futile, job.stopped = (0, self._now) if kept else (job.futile + 1, self._now)
+        job.gained = self._now if kept else job.gained
         if job.history:
             job.history[-1] = msgspec.structs.replace(job.history[-1], progressed=kept > 0)
         job.epoch, job.crashes, job.state = job.epoch + 1, job.crashes + 1, "down"
         self.result.crashes += 1
-        chance = random.Random(f"{self.seed} {fault.number} {job.number} {job.futile}")
-        said = self.way.judge(fault, job.nodes, self.rates, chance, self._said.get((fault.number, job.number)))
-        self._said[fault.number, job.number] = said
+        of = (fault.number, job.number)
+        self._times[of] += 1
+        chance = self._draw("verdict", *of, self._times[of])
+        said = self._said[of] = self.way.judge(fault, job.nodes, self.rates, chance, self._said.get(of))
         at = self._now + SEEN + (HANGS if fault.hangs else 0.0)
         self._later(at, self._told, job, said)
 
     def _told(self, job: Job, said: Said) -> None:
+        self._wait(job, "detection")
         if nodes := self.way.told(job, said, self._now):
-            self._later(self._now + self._chance.expovariate(1 / PEOPLE), self._called, nodes)
-        self._answer(job, said)
+            self._later(self._now + self._people("shared", job), self._called, nodes)
+        self._answer(job, said, self._now)
 
-    def _answer(self, job: Job, said: Said) -> None:
-        answer = self.way.answer(self, job, said, self._now)
+    def _people(self, what: str, job: Job) -> float:
+        return self._draw("people", what, job.number, job.crashes).expovariate(1 / PEOPLE)
+
+    def _answer(self, job: Job, said: Said, since: float) -> None:
+        answer = self.way.answer(self, job, said, since, self._now)
         if answer.again:
-            self._later(self._now + answer.delay, self._answer, job, said)
+            self._later(self._now + answer.delay, self._answer, job, said, since)
         elif answer.to_people:
             self.result.to_people += 1
-            self._later(self._now + self._chance.expovariate(1 / PEOPLE), self._by_people, job)
+            self._later(self._now + self._people("stuck", job), self._by_people, job)
         else:
             self._later(self._now + answer.delay, self._restart, job, said, answer)
 
     def _restart(self, job: Job, said: Said, answer: Answer) -> None:
         wanted = self.way.still(self, job, said, answer, self._now)
         nodes = [node for node in wanted if node not in self.away and node not in self._out]
+        self._wait(job, "approval and guards")
         self.way.acted(nodes, job, said, answer, self._now)
         for node in nodes:
             self.result.exclusions += 1
             self.result.wrong += node not in said.guilty
+            self.result.needless += node in said.guilty and node not in self._broken
             self.away[node] = (self._now, job.number)
             self._leave(node)
             self._later(self._now + self.way.keeps_away, self._returns, node, self._now)
-        job.history = [*job.history[-20:], _restarted(said, self._now)]
+        job.history = [*job.history[-20:], restarted(said, self._now)]
         self._place(job)
 
     def _by_people(self, job: Job) -> None:
         """People found what ailed the job: its bug, its broken nodes, or what these hang on."""
-        job.bug, job.futile, job.history = None, 0, []
+        self._wait(job, "people")
+        job.bug, job.futile, job.history, job.gained = None, 0, [], self._now
         for node in job.nodes:
             if node in self._broken:
                 self._take_out(node, REPAIR)
@@ -226,13 +253,17 @@ class Run:
             if job not in self._waiting:
                 self._waiting.append(job)
             return
+        self._wait(job, "room")
+        chance = self._draw("nodes", job.number, job.crashes)
         for _ in range(wanting):
-            node = self._free.pop(self._chance.randrange(len(self._free)))
+            node = self._free.pop(chance.randrange(len(self._free)))
             self._owner[node] = job
             mine.append(node)
         job.nodes, job.state, job.ready = tuple(mine), "running", self._now + START_UP
         for fault in self._lasting(job):
-            self._later(self._now + self._chance.expovariate(1 / AGAIN[fault.kind]), self._crash, job, job.epoch, fault)
+            draw = self._draw("again", fault.number, job.number, self._times[fault.number, job.number])
+            after = draw.expovariate(1 / AGAIN[fault.kind]) * self.fleet.again
+            self._later(self._now + after, self._crash, job, job.epoch, fault)
 
     def _lasting(self, job: Job) -> list[Fault]:
         found = [self._broken[node] for node in job.nodes if node in self._broken]
@@ -279,7 +310,7 @@ class Run:
             return
         self._back(node, since)
         del self.away[node]
-        if node in self._broken and self._chance.random() < FOUND_BY_DIAGNOSTICS:
+        if node in self._broken and self._draw("found", node, since).random() < FOUND_BY_DIAGNOSTICS:
             self._out.add(node)
             self._later(self._now + REPAIR, self._in_again, node)
         else:
@@ -309,17 +340,29 @@ class Run:
             job.bug = None
 
 
-def _restarted(said: Said, at: float) -> Restarted:
-    locus = ",".join(f"n{node}" for node in said.nodes[:4])
-    return Restarted(at=START + timedelta(hours=at), symptom=said.symptom, locus=locus, progressed=None)
-
-
 WAYS: dict[str, Callable[[Fleet, int], Way]] = {
-    "never": lambda _fleet, _seed: Never(),
-    "always": lambda _fleet, _seed: Always(),
-    "always-all": lambda _fleet, _seed: AlwaysAll(),
+    "never": lambda fleet, _seed: Never(fleet),
+    "first-error": lambda fleet, _seed: Always(fleet),
+    "named": lambda fleet, _seed: AlwaysNamed(fleet),
+    "named-all": lambda fleet, _seed: AlwaysAll(fleet),
     "ours": Ours,
     "ours-from-advisory": lambda fleet, seed: Ours(fleet, seed, PolicyMode.ADVISORY),
+}
+#: Settings that the comparison is repeated with: what the fleet and the verdicts are like then.
+SENSITIVITY: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "strong verdicts wrong 0.2 %": ({}, {"wrong": {Strength.STRONG: 0.002}}),
+    "strong verdicts wrong 1 %": ({}, {"wrong": {Strength.STRONG: 0.01}}),
+    "strong verdicts wrong 2 %": ({}, {"wrong": {Strength.STRONG: 0.02}}),
+    "strong verdicts wrong 5 %": ({}, {"wrong": {Strength.STRONG: 0.05}}),
+    "half of the verdicts are strong": ({}, {"strong": 0.45, "moderate": 0.40}),
+    "what is shared is seen half the time": ({}, {"shared": 0.5}),
+    "spare nodes 1 %": ({"spare": 0.01}, {}),
+    "spare nodes 5 %": ({"spare": 0.05}, {}),
+    "faults gone after a restart 50 %": ({"transient": 0.5}, {}),
+    "faults gone after a restart 90 %": ({"transient": 0.9}, {}),
+    "faults that last come again after 2 h": ({"again": 4.0}, {}),
+    "network faults of switches 10 %": ({"switches": 0.1}, {}),
+    "the others keep nodes away for 36 h": ({"keeps_away": 36.0}, {}),
 }
 
 
@@ -329,45 +372,35 @@ def simulate(way: str, seed: int, fleet: Fleet | None = None, rates: Verdicts | 
     return Run(fleet, WAYS[way](fleet, seed), rates or Verdicts(), seed).run()
 
 
-def with_wrong(share: float) -> Verdicts:
-    """The usual verdicts, but with this share of wrong culprits among the strong ones."""
-    usual = Verdicts()
-    return replace(usual, wrong=usual.wrong | {Strength.STRONG: share})
+def setting(of_fleet: dict[str, Any], of_verdicts: dict[str, Any]) -> tuple[Fleet, Verdicts]:
+    """The usual fleet and verdicts with some things changed."""
+    fleet, rates = Fleet(), Verdicts()
+    if "spare" in of_fleet:
+        fleet = with_spare(fleet, of_fleet["spare"])
+    fleet = replace(fleet, **{name: value for name, value in of_fleet.items() if name != "spare"})
+    changes = dict(of_verdicts)
+    if "wrong" in changes:
+        changes["wrong"] = rates.wrong | changes["wrong"]
+    return fleet, replace(rates, **changes)
 
 
-def table(results: Sequence[Result]) -> str:
-    """The figures as text, a line a run."""
-    head = (
-        f"{'way':34} {'seed':>4} {'goodput':>9} {'excluded':>9} {'wrong':>6} {'wrong %':>8} "
-        f"{'sound node-h away':>18} {'failures':>9} {'to people':>10} {'by itself':>10} {'promoted':>9} {'demoted':>8}"
-    )
-    lines = [
-        f"{one.way:34} {one.seed:4} {one.goodput:9.3%} {one.exclusions:9} {one.wrong:6} {one.wrong_share:8.2%} "
-        f"{one.sound_hours:18.0f} {one.crashes:9} {one.to_people:10} {one.by_itself:10} "
-        f"{one.promoted:9} {one.demoted:8}"
-        for one in results
-    ]
-    return "\n".join([head, *lines])
+def with_spare(fleet: Fleet, spare: float) -> Fleet:
+    """The fleet with jobs of 32 nodes more or less, so that this share of its nodes is in no large job."""
+    jobs, wanted = list(fleet.jobs), round(fleet.nodes * (1 - spare))
+    while sum(jobs) + 32 <= wanted:
+        jobs.append(32)
+    while sum(jobs) > wanted and 32 in jobs:
+        jobs.remove(32)
+    return replace(fleet, jobs=tuple(jobs))
 
 
-def summary(results: Sequence[Result]) -> str:
-    """Over all seeds: means, and who is best, with and without regard to wrong exclusions."""
-    lines, means, wrongs = [], {}, {}
-    for way in dict.fromkeys(one.way for one in results):
-        mine = [one for one in results if one.way == way]
-        means[way] = statistics.mean(one.goodput for one in mine)
-        excluded = sum(one.exclusions for one in mine)
-        wrongs[way] = sum(one.wrong for one in mine) / excluded if excluded else 0.0
-        away = statistics.mean(one.sound_hours for one in mine)
-        lines.append(
-            f"{way:34} goodput {means[way]:.3%}, wrong exclusions {wrongs[way]:.2%}, sound node-hours away {away:.0f}"
-        )
-    careful = [way for way in means if wrongs[way] < LIMIT]
-    best = max(means, key=lambda way: means[way])
-    lines.append(f"best goodput: {best}")
-    if careful:
-        lines.append(f"best goodput at under {LIMIT:.0%} wrong exclusions: {max(careful, key=lambda way: means[way])}")
-    return "\n".join(lines)
+def seeds_of(words: Sequence[str]) -> list[int]:
+    """Seeds as numbers and ranges: "1 5 101-120"."""
+    found: list[int] = []
+    for word in words:
+        first, _, last = word.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -375,15 +408,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m recovery.bench.fleet", description=__doc__)
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--days", type=int, default=90)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
-    parser.add_argument("--wrong", type=float, help="share of wrong culprits among strong verdicts")
+    parser.add_argument("--seeds", nargs="+", default=["1-5"], help="numbers and ranges: 1 5 101-120")
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
+    parser.add_argument("--sensitivity", action="store_true", help="the comparison again with other assumptions")
     given = parser.parse_args(arguments)
     fleet = replace(Fleet(), nodes=given.nodes, days=given.days)
     scale = given.nodes / 10_000
     fleet = replace(fleet, jobs=tuple(max(1, round(size * scale)) for size in fleet.jobs))
-    rates = Verdicts() if given.wrong is None else with_wrong(given.wrong)
-    results = [simulate(way, seed, fleet, rates) for seed in given.seeds for way in WAYS]
-    sys.stdout.write(table(results) + "\n\n" + summary(results) + "\n")
+    seeds = seeds_of(given.seeds)
+    if given.sensitivity:
+        sys.stdout.write(compare.HEAD + "\n")
+        for name, changes in SENSITIVITY.items():
+            other, rates = setting(*changes)
+            results = [simulate(way, seed, other, rates) for seed in seeds for way in given.ways]
+            sys.stdout.write(compare.line(name, results) + "\n")
+            sys.stdout.flush()
+        return 0
+    results = [simulate(way, seed, fleet) for seed in seeds for way in given.ways]
+    sys.stdout.write(compare.table(results) + "\n\n" + compare.summary(results) + "\n")
     return 0
 
 
