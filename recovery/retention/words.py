@@ -22,6 +22,7 @@ _ENDED: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "brake": ("recovery_brake", "released_at", ("reason", "released_why")),
     "veto": ("recovery_veto", "ended_at", ("reason",)),
     "incident": ("recovery_incident", "closed_at", ()),
+    "replay": ("recovery_replay", "ended_at", ("reason",)),
     "hold": ("recovery_hold", "released_at", ("reason", "released_why")),
 }
 
@@ -76,7 +77,6 @@ def erase(attempt_id: UUID, now: datetime) -> Gone:
     )
     emptied("recovery_decision", "text", f"{of_proposal} AND one.at < %s", both)
     emptied("recovery_case", "text", f"{of_proposal} AND one.at < %s", both)
-    emptied("recovery_replayitem", "judged_why", "one.attempt_id = %s AND one.judged_at < %s", both)
     emptied(
         "recovery_proposal",
         "outcome_why",
@@ -126,5 +126,7 @@ def without_attempt(now: datetime) -> Gone:
             gone += _contents(f"entry.subject_kind = %s AND {subjects}", [kind, before])
             for column in columns:
                 emptied(table, column, f"one.{ended} < %s", [before], EXPIRED)
+    # Why a change of rules was accepted or not is a word about rules.
+    emptied("recovery_replayitem", "judged_why", "one.judged_at < %s", [before])
     with transaction.atomic():
         return gone + _contents("entry.subject_kind = 'kill_switch' AND entry.at < %s", [before])
