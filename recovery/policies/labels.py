@@ -89,18 +89,33 @@ def give_outcome(proposal_id: UUID, outcome: Outcome, *, by: User, text: str = "
     proposal = _held(proposal_id)
     if proposal.state in [state.value for state in OPEN_PROPOSALS]:
         raise InputError("outcome: it is not over yet; what comes of it is to be seen")
+    _told(proposal, outcome, text, by=by, actor=Actor.user(by))
+    return proposal
+
+
+@transaction.atomic
+def outcome_seen(proposal_id: UUID, outcome: Outcome, why: str) -> bool:
+    """Say what was seen to come of a proposal, where nobody has said anything; False where somebody has."""
+    proposal = _held(proposal_id)
+    if proposal.outcome:
+        return False
+    _told(proposal, outcome, why, by=None, actor=Actor.system("verifier"))
+    return True
+
+
+def _told(proposal: Proposal, outcome: Outcome, text: str, *, by: User | None, actor: Actor) -> None:
     before = proposal.outcome
     proposal.outcome, proposal.outcome_at, proposal.outcome_why = outcome.value, timezone.now(), text
-    proposal.save(update_fields=["outcome", "outcome_at", "outcome_why"])
+    proposal.outcome_by = by
+    proposal.save(update_fields=["outcome", "outcome_at", "outcome_why", "outcome_by"])
     ledger.record(
         EntryKind.OUTCOME_GIVEN,
-        actor=Actor.user(by),
+        actor=actor,
         subject=proposal,
         attempt=proposal.attempt_id,
         body={"outcome": outcome.value, "before": before},
         erasable={"text": text} if text else None,
     )
-    return proposal
 
 
 @transaction.atomic

@@ -18,7 +18,7 @@ from recovery.caps import CEILING, FLOOR
 from recovery.ledger import entries as ledger
 from recovery.ledger.entries import Actor
 from recovery.models import Policy, PolicyVersion, Scope
-from recovery.policies import find, labels, watch
+from recovery.policies import closing, find, labels, watch
 from recovery.policies.diff import differences, tightened
 from recovery.policies.promote import (
     NotPromotable,
@@ -213,8 +213,8 @@ def _held(policy_id: UUID) -> Policy:
 
 
 def sweep() -> int:
-    """What is due: labels that wrong exclusions give, and all of `recovery.policies.watch`. Says how much there was.
+    """What is due: labels that wrong exclusions give, outcomes that are seen, and all of `recovery.policies.watch`.
 
-    Any number of sweeps may run at once.
+    Says how much there was. Any number of sweeps may run at once.
     """
-    return labels.sweep() + watch.sweep()
+    return labels.sweep() + closing.sweep() + watch.sweep()

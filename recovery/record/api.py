@@ -67,9 +67,10 @@ class LoadedSerializer(serializers.Serializer[Any]):
     """What became of it."""
 
     attempt = serializers.UUIDField()
-    new = serializers.BooleanField(help_text="False where the same record had been imported: nothing was changed.")
+    new = serializers.BooleanField(help_text="False where a record of the attempt had been imported.")
+    extended = serializers.BooleanField(help_text="Whether it is a newer one, which went on where that one ended.")
     observations = serializers.IntegerField(help_text="How many were stored now.")
-    verdicts = serializers.IntegerField()
+    verdicts = serializers.IntegerField(help_text="How many were stored now.")
 
 
 class Records(APIView):
@@ -86,8 +87,8 @@ class Records(APIView):
         operation_id="records_create",
         request={"multipart/form-data": SentSerializer},
         responses={200: LoadedSerializer, 201: LoadedSerializer},
-        description="Refused with the reason where it does not verify, or is signed by nobody whom this site knows "
-        "(INQUEST_RECORD_KEYS_FILE).",
+        description="Refused with the reason where it does not verify, is signed by nobody whom this site knows "
+        "(INQUEST_RECORD_KEYS_FILE), or contradicts the record of the attempt that is here.",
     )
     def post(self, request: Request) -> Response:
         user = cast("User", request.user)

@@ -104,6 +104,11 @@ def write(attempt_id: UUID, out: BinaryIO, *, at: datetime | None = None) -> Non
             writer.close(info, page.page(told.shown, dict(info)), sign)
 
 
+def own_key() -> str:
+    """The public key that this process signs with, as hex. Raises NotMade."""
+    return _signer()(b"")[0]
+
+
 def _signer() -> bag.Sign:
     """Signs with the ledger's key. Raises NotMade where there is none that can be used."""
     try:

@@ -5,9 +5,8 @@ nothing here; its ledger stays in the record, where its own proof is.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,7 +21,7 @@ from django.db.models.functions import Now
 from recovery.ledger import entries as ledger
 from recovery.ledger import keys as ledger_keys
 from recovery.ledger.entries import Actor
-from recovery.record import again
+from recovery.record import again, extend
 from recovery.record.container import BadRecord
 from recovery.record.read import Record, VerdictOf, open_record
 from recovery.words import EntryKind
@@ -50,12 +49,15 @@ _LOCK = (715025, 2)
 
 @dataclass(frozen=True)
 class Loaded:
-    """What became of it. `new` is false where the same record had been imported."""
+    """What became of it. `new` is false where a record of the attempt had been imported, `extended` says that this one
+    went on from there. `observations` and `verdicts` are those that were stored now.
+    """
 
     attempt: UUID
     new: bool
     observations: int
     verdicts: int
+    extended: bool = False
 
 
 class _Report(msgspec.Struct, frozen=True):
@@ -75,7 +77,9 @@ def known_keys() -> frozenset[str]:
 
 
 def load(file: BinaryIO, keys: frozenset[str], *, actor: Actor, by: User | None = None) -> Loaded:
-    """Verify a record and store it as an imported attempt, once. `keys` are those that may have signed it.
+    """Verify a record and store it as an imported attempt, once; a newer one goes on where it ended.
+
+    `keys` are those that may have signed it.
 
     Raises BadRecord where it does not verify, and InputError where it cannot be stored here.
     """
@@ -83,18 +87,23 @@ def load(file: BinaryIO, keys: frozenset[str], *, actor: Actor, by: User | None 
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", _LOCK)
-        known = ImportedRecord.objects.filter(origin=record.report.attempt).first()
-        if known is not None:
-            return _known(record, known)
-        return _store(record, actor, by)
+        known = ImportedRecord.objects.filter(origin=record.report.attempt).select_related("attempt").first()
+        if known is None:
+            return _store(record, actor, by)
+        if known.payload == record.report.payload:
+            return Loaded(known.attempt_id, new=False, observations=0, verdicts=0)
+        return _extend(record, known, actor, by)
 
 
-def _known(record: Record, known: ImportedRecord) -> Loaded:
-    if known.payload != record.report.payload:
-        raise InputError(
-            f"another record of this attempt was imported on {known.imported_at:%Y-%m-%d}: it stays as it was"
-        )
-    return Loaded(known.attempt_id, new=False, observations=0, verdicts=len(record.verdicts))
+def said(loaded: Loaded) -> str:
+    """What became of it, in a sentence."""
+    lines = f"{loaded.observations:,} line{'s'[: loaded.observations != 1]}"
+    verdicts = f"{loaded.verdicts} verdict{'s'[: loaded.verdicts != 1]}"
+    if loaded.new:
+        return f"Imported: {verdicts}, {lines} of evidence."
+    if loaded.extended:
+        return f"A newer record of what is here: {verdicts} and {lines} of evidence came to it."
+    return "This record is here already: nothing was changed."
 
 
 def _store(record: Record, actor: Actor, by: User | None) -> Loaded:
@@ -104,42 +113,70 @@ def _store(record: Record, actor: Actor, by: User | None) -> Loaded:
             f"this site has job {attempt.job_id} of {attempt.cluster} itself: an import would mix two accounts of it"
         )
     stored = _observations(record, attempt)
+    _rest(record, attempt, record.verdicts)
+    imported = ImportedRecord.objects.create(attempt=attempt, origin=record.report.attempt, **_told_of(record, by))
+    _enter(record, imported, actor)
+    return Loaded(attempt.pk, new=True, observations=stored, verdicts=len(record.verdicts))
+
+
+def _extend(record: Record, known: ImportedRecord, actor: Actor, by: User | None) -> Loaded:
+    """Store what a newer record of an imported attempt has more. Raises InputError with what contradicts."""
+    attempt = known.attempt
+    extend.require_newer(record, known, told={name: list(_told(record, name)) for name in TOLD})
+    added = extend.require_history(record, attempt)
+    given = record.read("attempt.json", GivenAttempt)
+    extend.require_same_attempt(given, attempt)
+    same, created = record_attempt(given, origin=Origin.IMPORTED)
+    if created or same.pk != attempt.pk:
+        raise InputError("it is of another job than the record of this attempt that is here")
+    stored = _observations(record, attempt)
+    extend.require_evidence(again.observations(record), attempt)
+    _rest(record, attempt, added)
+    before = known.payload
+    for name, value in _told_of(record, by).items():
+        setattr(known, name, value)
+    known.imported_at = Now()
+    known.save()
+    _enter(record, known, actor, before=before)
+    return Loaded(attempt.pk, new=False, observations=stored, verdicts=len(added), extended=True)
+
+
+def _rest(record: Record, attempt: Attempt, verdicts: Iterable[VerdictOf]) -> None:
+    """What is stored when the evidence is there."""
     reports = [row.body for row in record.rows("collector_reports.jsonl", _Report)]
     record_reports(attempt.pk, [one for one in reports if one.files != [ATTEMPT_REF]])
     attempt.refresh_from_db()
-    for told in record.verdicts:
+    for told in verdicts:
         _verdict(record, attempt, told)
+
+
+def _told_of(record: Record, by: User | None) -> dict[str, Any]:
+    """What is kept of the record itself."""
     info = record.report.info
-    imported = ImportedRecord.objects.create(
-        attempt=attempt,
-        origin=record.report.attempt,
-        payload=record.report.payload,
-        public_key=record.report.public_key,
-        made_on=_day(info.get("Bagging-Date")),
-        expires_on=_day(info["Inquest-Expires"]) if "Inquest-Expires" in info else None,
-        told={name: list(_told(record, name)) for name in TOLD},
-        imported_by=by,
-    )
+    return {
+        "payload": record.report.payload,
+        "public_key": record.report.public_key,
+        "made_on": extend.day_of(info.get("Bagging-Date")),
+        "expires_on": extend.day_of(info["Inquest-Expires"]) if "Inquest-Expires" in info else None,
+        "told": {name: list(_told(record, name)) for name in TOLD},
+        "imported_by": by,
+    }
+
+
+def _enter(record: Record, imported: ImportedRecord, actor: Actor, **more: Any) -> None:
     ledger.record(
         EntryKind.IMPORTED,
         actor=actor,
         subject=imported,
-        attempt=attempt.pk,
+        attempt=imported.attempt_id,
         body={
             "origin": record.report.attempt,
             "payload": record.report.payload,
             "public_key": record.report.public_key,
             "verdicts": [told.sha256 for told in record.verdicts],
+            **more,
         },
     )
-    return Loaded(attempt.pk, new=True, observations=stored, verdicts=len(record.verdicts))
-
-
-def _day(text: str | None) -> date:
-    try:
-        return date.fromisoformat(text or "")
-    except ValueError as error:
-        raise BadRecord("bag-info.txt does not say when it was made") from error
 
 
 def _observations(record: Record, attempt: Attempt) -> int:
@@ -150,7 +187,7 @@ def _observations(record: Record, attempt: Attempt) -> int:
         delivery = add_observations(attempt.pk, batch)
         if delivery.cut:
             raise InputError("the record has more observations of one source than this site keeps")
-        count["stored"] += delivery.stored
+        count["stored"] += 0 if delivery.replayed else delivery.stored
     return count["stored"]
 
 

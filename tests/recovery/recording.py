@@ -35,10 +35,11 @@ from verdicts.record import add_observations, record_attempt, record_reports, re
 
 @dataclass(frozen=True)
 class Made:
-    """A record and what is known of it."""
+    """A record and what is known of it. `later` is one of the same attempt, made when more was known."""
 
     data: bytes
     again: bytes
+    later: bytes
     attempt: UUID
     body: bytes
     key: Ed25519PrivateKey
@@ -109,9 +110,11 @@ def made(folder: Path) -> Made:
         intake.take_in()
         chained()
         first, second = (_record(attempt.pk, reviewer) for _ in range(2))
+        _more(attempt, reviewer)
+        later = _record(attempt.pk, reviewer)
         transaction.set_rollback(True)
     key = ledger_keys.key_from(folder / "key.pem")
-    return Made(first, second, attempt.pk, verdict.body_json.encode(), key)
+    return Made(first, second, later, attempt.pk, verdict.body_json.encode(), key)
 
 
 def _proposed(verdict: Verdict, by: User) -> None:
@@ -121,32 +124,51 @@ def _proposed(verdict: Verdict, by: User) -> None:
     decide.reject(proposal.pk, by=by, seen=proposal.plan_sha256, reason=RejectReason.OTHER, text=said)
 
 
+def _more(attempt: Attempt, by: User) -> None:
+    """A line came late, the verdict is another for it, and somebody says so."""
+    late = Observation(
+        source=Source.APPLOG, body="torch.cuda.OutOfMemoryError: CUDA out of memory.", ref="late:1", rank=2
+    )
+    add_observations(attempt.pk, [late])
+    assert conclude.attribute_now(conclude.request_attribution(attempt.pk, Mode.SLOW).pk) is not None
+    assert attempt.verdicts.count() == 2
+    talk.add_comment(attempt.verdicts.get(number=2).pk, by=by, text="a late line")
+    intake.take_in()
+    chained()
+
+
 def _record(attempt: UUID, by: User) -> bytes:
     with export.make(attempt, Actor.user(by), via="test") as out:
         chained()
         return out.read()
 
 
+def files(data: bytes) -> dict[str, bytes]:
+    """The files of a record by their names within it."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {entry.filename.partition("/")[2]: archive.read(entry) for entry in archive.infolist()}
+
+
 def changed(data: bytes, name: str, content: bytes | None, *, key: Ed25519PrivateKey | None = None) -> bytes:
     """The record with a file of it changed, or left out; with `key`, all sums are made anew and signed with that."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        files = {entry.filename.partition("/")[2]: archive.read(entry) for entry in archive.infolist()}
         base = archive.infolist()[0].filename.partition("/")[0]
+    told = files(data)
     if content is None:
-        files.pop(name, None)
+        told.pop(name, None)
     else:
-        files[name] = content
+        told[name] = content
     if key is not None:
-        info = dict(line.split(": ", 1) for line in files[bag.INFO].decode().splitlines())
+        info = dict(line.split(": ", 1) for line in told[bag.INFO].decode().splitlines())
         info.pop("Payload-Oxum")
         public = ledger_keys.public_hex(key)
         writer = bag.BagWriter(out, base.removeprefix(BASE))
-        for place in [place for place in files if place.startswith("data/")]:
-            writer.add(place.removeprefix("data/"), [files[place]])
-        writer.close(info.items(), files[bag.PAGE], lambda said: (public, ledger_keys.sign(key, said)))
+        for place in [place for place in told if place.startswith("data/")]:
+            writer.add(place.removeprefix("data/"), [told[place]])
+        writer.close(info.items(), told[bag.PAGE], lambda said: (public, ledger_keys.sign(key, said)))
         return out.getvalue()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for place, told in files.items():
-            archive.writestr(f"{base}/{place}", told)
+        for place, text in told.items():
+            archive.writestr(f"{base}/{place}", text)
     return out.getvalue()

@@ -24,7 +24,7 @@ from recovery.record.read import open_record
 from recovery.words import EntryKind
 from rules.ruleset import load_ruleset
 from rules.verdict import verdict_digest
-from tests.recovery.recording import Made, changed, made
+from tests.recovery.recording import Made, changed, files, made
 from tests.verdicts.builders import a_user, an_attempt
 from verdicts.record import record_attempt
 
@@ -35,11 +35,6 @@ pytestmark = pytest.mark.django_db
 def record(django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory) -> Made:
     with django_db_blocker.unblock():
         return made(tmp_path_factory.getbasetemp() / "record")
-
-
-def files(data: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return {entry.filename.partition("/")[2]: archive.read(entry) for entry in archive.infolist()}
 
 
 def refused(data: bytes, *keys: str) -> str:
