@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from urllib.parse import urlencode
 
 from django.http import QueryDict
 from django.utils import timezone
@@ -188,7 +189,7 @@ class FilterForm:
             for name, said in self.problems.items()
         ]
 
-    @property
+    @cached_property
     def chips(self) -> list[Chip]:
         """The filters in force, each with the address that takes it away."""
         return [
@@ -199,12 +200,12 @@ class FilterForm:
             if value
         ]
 
-    @property
+    @cached_property
     def query(self) -> str:
         """The filters and the order, without the place in the list: what a saved view keeps."""
         return self._address()[1:]
 
-    @property
+    @cached_property
     def cleared(self) -> str:
         """The address without filters, in the same order."""
         order = self.value("order")
@@ -214,7 +215,7 @@ class FilterForm:
         """The address of the page that begins there."""
         return f"{self._address()}&cursor={cursor}" if self.query else f"?cursor={cursor}"
 
-    @property
+    @cached_property
     def start(self) -> str:
         """The address of this list's first page."""
         return self._address()
@@ -227,7 +228,7 @@ class FilterForm:
         turned = name if now.startswith("-") else f"-{name}"
         return Heading(name, "descending" if now.startswith("-") else "ascending", self._address(order=turned))
 
-    @property
+    @cached_property
     def headings(self) -> dict[str, Heading]:
         """The columns that can be sorted by."""
         return {
@@ -239,17 +240,12 @@ class FilterForm:
         }
 
     def _address(self, *, without: tuple[str, str] | None = None, **changes: str) -> str:
-        data = self.data.copy()
-        for name in PAGING:
-            data.pop(name, None)
+        kept = {name: values for name, values in self.data.lists() if name not in PAGING}
         if without is not None:
             name, value = without
-            data.setlist(name, [other for other in data.getlist(name) if other != value])
-        for name, value in changes.items():
-            data[name] = value
-        for name in [name for name, values in data.lists() if not any(values)]:
-            del data[name]
-        return "?" + data.urlencode()
+            kept[name] = [other for other in kept.get(name, ()) if other != value]
+        kept |= {name: [value] for name, value in changes.items()}
+        return "?" + urlencode({name: values for name, values in kept.items() if any(values)}, doseq=True)
 
 
 def _minute(text: str) -> str:

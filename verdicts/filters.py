@@ -1,7 +1,9 @@
 """Filters and orders of the lists: one set each for the API and the page."""
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import django_filters as filters
@@ -180,6 +182,10 @@ class VerdictFilter(filters.FilterSet):
         self._stands_for: dict[str, list[str]] = {}
         self._newest: dict[str, datetime | None] = {}
 
+    def get_form_class(self) -> type[forms.Form]:
+        """The form that reads the address: the same class at every visit."""
+        return _form_class(type(self))
+
     def filter_queryset(self, queryset: QuerySet[ListRow]) -> QuerySet[ListRow]:
         """All filters, in the order asked for."""
         narrowed = self._narrowed(queryset)
@@ -327,6 +333,13 @@ class VerdictFilter(filters.FilterSet):
     def by_text(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows in which every word occurs somewhere."""
         return with_words(queryset, value)
+
+
+@cache
+def _form_class(of: type[VerdictFilter]) -> type[forms.Form]:
+    # Of copies: filters that have a field would be copied with it at every visit.
+    fields = {name: one.field for name, one in deepcopy(of.base_filters).items()}
+    return type("VerdictForm", (VerdictQuery,), fields)
 
 
 RUNS = Q(state=State.RUNNING.value)

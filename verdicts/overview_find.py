@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -120,32 +121,47 @@ def _failed(**more: str | list[str]) -> Query:
     return {"state": [state.value for state in FAILED], **more}
 
 
+def _with(said: str, **more: str) -> str:
+    """An address narrowed further."""
+    return f"{said}&{urlencode(more)}"
+
+
+# What an address asks for is worked out by the list's own filters, which takes longer than the statement itself; within
+# an hour the overview asks for the same.
+_Statement = tuple[str, tuple[Any, ...]]
+
+
+@lru_cache(maxsize=64)
+def _counting(said: str) -> _Statement:
+    """What counts a list as that list counts itself."""
+    return asked(QueryDict(said)).found().counted().query.sql_with_params()
+
+
+@lru_cache(maxsize=8)
+def _counting_domains(said: str) -> _Statement:
+    """What counts a list of failures by domain: those have ended, so the time range is one part."""
+    (part,) = asked(QueryDict(said)).found().parts
+    return part.order_by().values_list("domain").annotate(Count("pk")).query.sql_with_params()
+
+
 def counts(queries: Sequence[Query]) -> list[Number]:
     """The lengths of some lists, as those lists count themselves, in one query."""
-    parts: list[str] = []
-    values: list[Any] = []
-    for query in queries:
-        sql, given = asked(QueryDict(_said(query))).found().counted().query.sql_with_params()
-        parts.append(f"(SELECT count(*) FROM ({sql}) AS counted)")  # noqa: S608 -- made by the ORM, its values apart
-        values += given
+    addresses = [_said(query) for query in queries]
+    statements = [_counting(said) for said in addresses]
+    parts = [f"(SELECT count(*) FROM ({sql}) AS counted)" for sql, _ in statements]  # noqa: S608 -- made by the ORM
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(parts)}", values)
+        cursor.execute(f"SELECT {', '.join(parts)}", [value for _, values in statements for value in values])
         found = cursor.fetchone()
-    return [Number(number, _said(query)) for number, query in zip(found, queries, strict=True)]
-
-
-def _rows(query: Query) -> Any:
-    """The rows of a list of failures: those have ended, so the time range is one part."""
-    (part,) = asked(QueryDict(_said(query))).found().parts
-    return part.order_by()
+    return [Number(number, said) for number, said in zip(found, addresses, strict=True)]
 
 
 def _today(since: datetime) -> tuple[list[tuple[str, Number]], Number]:
-    query = _failed(after=_stamp(since))
-    found = _rows(query).values_list("domain").annotate(Count("pk"))
-    domains = sorted(found, key=lambda pair: (-pair[1], pair[0]))
-    told = [(word, Number(number, _said(query | {"domain": word}))) for word, number in domains]
-    return told, Number(sum(number for _, number in domains), _said(query))
+    said = _said(_failed(after=_stamp(since)))
+    with connection.cursor() as cursor:
+        cursor.execute(*_counting_domains(said))
+        domains = sorted(cursor.fetchall(), key=lambda pair: (-pair[1], pair[0]))
+    told = [(word, Number(number, _with(said, domain=word))) for word, number in domains]
+    return told, Number(sum(number for _, number in domains), said)
 
 
 def _weeks(now: datetime) -> tuple[list[Week], list[str]]:
@@ -162,23 +178,23 @@ def _weeks(now: datetime) -> tuple[list[Week], list[str]]:
     weeks = []
     for step in range(WEEKS):
         start = first + timedelta(weeks=step)
-        query = _failed(after=_stamp(start), before=_stamp(start + timedelta(weeks=1)))
-        numbers = {word: Number(found[start.date()][word], _said(query | {"domain": word})) for word in domains}
-        weeks.append(Week(start, numbers, Number(found[start.date()].total(), _said(query))))
+        said = _said(_failed(after=_stamp(start), before=_stamp(start + timedelta(weeks=1))))
+        numbers = {word: Number(found[start.date()][word], _with(said, domain=word)) for word in domains}
+        weeks.append(Week(start, numbers, Number(found[start.date()].total(), said)))
     return weeks, domains
 
 
 def _offenders(now: datetime) -> tuple[list[Offender], list[Offender]]:
     """Machines, and elements that machines share, that were blamed for several failures of late."""
     since = now - timedelta(days=OFFENDER_DAYS)
-    query = _failed(after=_stamp(since))
+    said = _said(_failed(after=_stamp(since)))
     blamed = Blame.objects.filter(happened_at__gte=since, state__in=FAILED).values_list("kind", "cluster", "name")
     often = blamed.annotate(number=Count("pk")).filter(number__gte=OFFENDS_FROM).order_by("-number", "cluster", "name")
     nodes, shared = (often.filter(kind=kind)[:MOST_OFFENDERS] for kind in ("node", "shared"))
     told: dict[str, list[Offender]] = {"node": [], "shared": []}
     for kind, cluster, name, number in sorted(nodes.union(shared, all=True), key=lambda row: (-row[3], *row[1:3])):
-        place: Query = {kind: name, "cluster": cluster or "none"}
-        told[kind].append(Offender(cluster, name, Number(number, _said(query | place), MOST_READ)))
+        place = {kind: name, "cluster": cluster or "none"}
+        told[kind].append(Offender(cluster, name, Number(number, _with(said, **place), MOST_READ)))
     return told["node"], told["shared"]
 
 

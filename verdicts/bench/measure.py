@@ -1,15 +1,15 @@
 """How long the console's pages take, beside the bare SQL that they need and the rendering of their rows.
 
 A page is asked for in this process, through every middleware, by a logged-in reader. Its statements are then
-sent again as they were, without the ORM, and its template rendered again with the same context: what the page
-took beyond both is what the code around them costs.
+sent again as they were, without the ORM, and its rows rendered again with the same context (of a page without rows the
+whole template, of an API's answer its JSON): what the page took beyond both is what the code around them costs.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from statistics import quantiles
+from statistics import median
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
@@ -91,8 +91,9 @@ def measure(times: int) -> Iterator[Measured]:
     client.force_login(reader)
     try:
         with _telling():
-            for name, address in [*addresses(), ("list: page 100", _far_down(client, 99))]:
-                yield _measured(client, name, address, times)
+            far = _far_down(client, 99)
+        for name, address in [*addresses(), ("list: page 100", far)]:
+            yield _measured(client, name, address, times)
     finally:
         client.logout()
         reader.delete()
@@ -100,7 +101,10 @@ def measure(times: int) -> Iterator[Measured]:
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Templates tell when they are rendered and with what, as they do for Django's own test client."""
+    """Templates tell when they are rendered and with what, as they do for Django's own test client.
+
+    Never while a page is timed: each template that is included would copy its whole context.
+    """
     usual = Template._render  # type: ignore[attr-defined]  # noqa: SLF001 -- what Django's own test environment replaces
     Template._render = instrumented_test_render  # type: ignore[attr-defined]  # noqa: SLF001
     try:
@@ -125,49 +129,45 @@ def _measured(client: Client, name: str, address: str, times: int) -> Measured:
         answer = client.get(address)
     if answer.status_code != 200:
         raise RuntimeError(f"{address} answered {answer.status_code}")
-    taken = []
-    for _ in range(times):
-        started = time.perf_counter()
-        client.get(address)
-        taken.append((time.perf_counter() - started) * 1000)
-    with _recorded() as statements, _rendered() as renderings:
+    with _telling(), _recorded() as statements, _rendered() as renderings:
         answer = client.get(address)
-    context: Any = answer.context
-    lines = context["answer"].lines if context is not None and "answer" in context else []
-    rendering = _best(lambda: _render(lines, context), times) if lines else sum(_again(renderings))
-    last = max(len(taken) * 95 // 100, 1)
+    work = (lambda: client.get(address), lambda: _replay(statements), _rendering(answer, renderings))
+    # In turn, so that whatever else the machine does meanwhile slows all three.
+    taken, sql, rendering = zip(*([_timed(one) for one in work] for _ in range(times)), strict=True)
     return Measured(
         name=name,
         address=address,
-        rows=len(lines),
-        p50=quantiles(taken, n=2)[0],
-        p95=sorted(taken)[min(last, len(taken) - 1)],
+        rows=len(_lines(answer)),
+        p50=median(taken),
+        p95=sorted(taken)[min(max(times * 95 // 100, 1), times - 1)],
         queries=len(statements),
-        sql=_best(lambda: _replay(statements), times),
-        rendering=rendering,
+        sql=median(sql),
+        rendering=median(rendering),
     )
 
 
-def _render(lines: list[Any], context: Any) -> None:
-    render_to_string("verdicts/_list_rows.html", {"lines": lines, "may_choose": context["may_choose"]})
+def _timed(work: Callable[[], Any]) -> float:
+    """How long it takes, in milliseconds."""
+    started = time.perf_counter()
+    work()
+    return (time.perf_counter() - started) * 1000
 
 
-def _again(renderings: list[tuple[Any, Any]]) -> list[float]:
-    """How long the outermost template takes with the context that it had."""
+def _lines(answer: Any) -> list[Any]:
+    """The rows of a list's page."""
+    context = answer.context
+    return list(context["answer"].lines) if context is not None and "answer" in context else []
+
+
+def _rendering(answer: Any, renderings: list[tuple[Any, Any]]) -> Callable[[], Any]:
+    """What renders a list's rows, or of another page the outermost template, or an API's JSON."""
+    if lines := _lines(answer):
+        told = {"lines": lines, "may_choose": answer.context["may_choose"]}
+        return lambda: render_to_string("verdicts/_list_rows.html", told)
     if not renderings:
-        return [0.0]
+        return lambda: answer.accepted_renderer.render(answer.data, "application/json", {})
     template, context = renderings[0]
-    return [_best(lambda: template.render(context), 5)]
-
-
-def _best(work: Callable[[], Any], times: int) -> float:
-    """The middle of some runs, in milliseconds."""
-    taken = []
-    for _ in range(max(times // 3, 3)):
-        started = time.perf_counter()
-        work()
-        taken.append((time.perf_counter() - started) * 1000)
-    return sorted(taken)[len(taken) // 2]
+    return lambda: template.render(context)
 
 
 @contextmanager
