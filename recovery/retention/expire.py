@@ -18,6 +18,7 @@ from django.utils import timezone
 from recovery.ledger import entries as ledger
 from recovery.ledger.entries import Actor
 from recovery.models import LedgerEntry
+from recovery.record import batch
 from recovery.retention import due, words
 from recovery.retention.erase import Gone, erase
 from recovery.retention.lock import for_expiry
@@ -158,6 +159,12 @@ def _leave(attempt: Attempt, stones: dict[Kept, Tombstone], gone: dict[Kept, Gon
     told = {kept: one for kept, one in gone.items() if one.rows}
     if told:
         _entry(attempt, told, stones)
+        # Records that wait to be fetched have what is gone here. What cannot be removed now goes with its batch.
+        transaction.on_commit(lambda: _forget(attempt.pk), robust=True)
+
+
+def _forget(attempt_id: UUID) -> None:
+    batch.forget([attempt_id], "what it contained expired")
 
 
 def _entry(attempt: Attempt, gone: dict[Kept, Gone], stones: dict[Kept, Tombstone]) -> LedgerEntry:

@@ -9,10 +9,13 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.utils import timezone
 
+from recovery.ledger import entries as ledger
+from recovery.ledger.entries import Actor
 from recovery.models import Proposal
 from recovery.retention.due import cutoff, is_held
 from recovery.retention.erase import NOTHING, Gone, deleted, emptied, plan_changed
 from recovery.retention.lock import for_expiry
+from recovery.words import EntryKind
 from verdicts.keeping import EXPIRED, Kept
 from verdicts.models import Attempt
 
@@ -113,20 +116,33 @@ def _contents(where: str, parameters: list[Any]) -> Gone:
         return Gone(*cursor.fetchone())
 
 
+@transaction.atomic
 def without_attempt(now: datetime) -> Gone:
-    """Take out words of things that ended long ago and belong to no attempt: brakes, vetoes, promotions, holds."""
+    """Take out words of things that ended long ago and belong to no attempt: brakes, vetoes, shared causes, holds."""
     before = cutoff(Kept.WORDS, now)
     if before is None:
         return NOTHING
-    gone = NOTHING
+    for_expiry()
+    # A kill switch has no row; the file that stands for one has its reason in it.
+    gone = {"kill_switch": _contents("entry.subject_kind = 'kill_switch' AND entry.at < %s", [before])}
     for kind, (table, ended, columns) in _ENDED.items():
-        with transaction.atomic():
-            for_expiry()
-            subjects = f"entry.subject IN (SELECT id::text FROM {table} WHERE {ended} < %s)"  # noqa: S608
-            gone += _contents(f"entry.subject_kind = %s AND {subjects}", [kind, before])
-            for column in columns:
-                emptied(table, column, f"one.{ended} < %s", [before], EXPIRED)
+        ours = "(entry.attempt IS NULL OR entry.subject_kind = 'hold')"
+        subjects = f"entry.subject IN (SELECT id::text FROM {table} WHERE {ended} < %s)"  # noqa: S608
+        gone[kind] = _contents(f"{ours} AND entry.subject_kind = %s AND {subjects}", [kind, before])
+        for column in columns:
+            emptied(table, column, f"one.{ended} < %s", [before], EXPIRED)
     # Why a change of rules was accepted or not is a word about rules.
     emptied("recovery_replayitem", "judged_why", "one.judged_at < %s", [before])
-    with transaction.atomic():
-        return gone + _contents("entry.subject_kind = 'kill_switch' AND entry.at < %s", [before])
+    total = sum(gone.values(), NOTHING)
+    if total.rows:
+        ledger.record(
+            EntryKind.RETENTION,
+            actor=Actor.system("retention"),
+            subject=("retention", Kept.WORDS.value),
+            body={
+                "expired": [Kept.WORDS.value],
+                **total._asdict(),
+                "by_subject": {kind: one.rows for kind, one in gone.items() if one.rows},
+            },
+        )
+    return total

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from recovery import brakes, decide, find, machine, permissions, wording
 from recovery.drill import find as drills
 from recovery.models import Proposal, Veto
+from recovery.retention.find import overdue as overdue_holds
 from recovery.review import find as queue_find
 from recovery.review import guard_forms
 from recovery.review.form import WAITING, QueueForm
@@ -176,5 +177,10 @@ def of_node(request: Request, node_id: UUID) -> HttpResponse:
 @permitted(may_read)
 def waiting(request: Request) -> HttpResponse:
     """What waits for a person, as a part of the overview."""
-    context = {"counts": find.needs_a_person(), "killed": brakes.killed(), "drill": drills.standing()}
+    context = {
+        "counts": find.needs_a_person(),
+        "killed": brakes.killed(),
+        "drill": drills.standing(),
+        "holds": overdue_holds().count(),
+    }
     return render(request, "recovery/_waiting.html", context)

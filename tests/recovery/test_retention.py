@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -13,10 +14,11 @@ from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from attribution_site import keep_settings
-from recovery.models import Hold, LedgerContent, LedgerEntry
+from recovery import brakes
+from recovery.models import ExportBatch, ExportedRecord, Hold, LedgerContent, LedgerEntry
 from recovery.retention import expire, find, holds
 from recovery.retention.holds import Scope
-from recovery.words import EntryKind
+from recovery.words import BrakeKind, EntryKind
 from tests.recovery.deciding import failed
 from tests.verdicts.builders import a_user, an_observation
 from verdicts import conclude, keeping
@@ -131,6 +133,38 @@ def test_who_is_killed_in_between_leaves_whole_attempts(monkeypatch: pytest.Monk
     assert [one.tombstones.count() for one in attempts] == [1, 0, 0]
     monkeypatch.undo()
     assert expire.run().attempts == 2
+
+
+def test_words_about_no_attempt_go_when_what_they_are_the_reason_of_ended_long_ago() -> None:
+    lead = a_user("lena", "lead")
+    over, stands = (brakes.pull(None, kind, f"why {kind}", lead) for kind in (BrakeKind.STOP, BrakeKind.PACE))
+    brakes.release(over.pk, by=lead, reason="mended")
+    expire.run(now=timezone.now() + timedelta(days=1100))
+    over.refresh_from_db()
+    stands.refresh_from_db()
+    assert (over.reason, over.released_why, stands.reason) == ("(expired)", "(expired)", "why pace")
+    kept = LedgerContent.objects.filter(erased_at__isnull=True).values_list("text", flat=True)
+    assert list(kept) == ["why pace"]
+    entry = LedgerEntry.objects.get(kind=EntryKind.RETENTION.value)
+    assert (entry.subject_kind, entry.body["facts"]["by_subject"]) == ("retention", {"brake": 2})
+
+
+def test_a_record_that_waits_to_be_fetched_goes_with_what_it_contains(
+    settings: Any, tmp_path: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    settings.INQUEST_EXPORT_DIR = str(tmp_path)
+    attempt = with_lines()
+    batch = ExportBatch.objects.create(total=1)
+    row = ExportedRecord.objects.create(
+        batch=batch, attempt=attempt, cluster=attempt.cluster, place=1, file="record.zip", state="done"
+    )
+    file = tmp_path / str(batch.pk) / "record.zip"
+    file.parent.mkdir()
+    file.write_bytes(b"a record")
+    with django_capture_on_commit_callbacks(execute=True):
+        expire.run()
+    row.refresh_from_db()
+    assert (file.exists(), row.file, row.error) == (False, "", "what it contained expired")
 
 
 def test_times_that_would_bring_expired_quotations_back_are_refused() -> None:
