@@ -19,9 +19,12 @@ WEEK = timedelta(weeks=1)
 
 
 def _heat(
-    x: list[str], y: list[str], z: list[list[int]], at: list[list[str]], what: str, axes: tuple[str, str]
+    x: list[str], y: list[str], z: list[list[int]], at: list[list[str]], what: str, axes: tuple[str, str], foot: int
 ) -> dict[str, Any]:
-    """A heat map with its axes named; nothing is not coloured, so that it cannot be read as a little."""
+    """A heat map with its axes named; nothing is not coloured, so that it cannot be read as a little.
+
+    `foot` is the room for the names below, which are turned.
+    """
     return {
         "data": [
             {
@@ -40,8 +43,8 @@ def _heat(
             }
         ],
         "layout": {
-            "height": 166 + 26 * len(y),
-            "margin": {"t": 36, "b": 130, "l": 10, "r": 10},
+            "height": 36 + foot + 26 * len(y),
+            "margin": {"t": 36, "b": foot, "l": 10, "r": 10},
             "xaxis": {"type": "category", "tickangle": -35, "automargin": True, "title": {"text": axes[0]}},
             "yaxis": {
                 "type": "category",
@@ -89,6 +92,7 @@ def heat_map(heat: Heat, span: Span) -> dict[str, Any] | None:
         [[_listed(node=row.name, symptom=symptom, **time) for symptom in heat.symptoms] for row, _ in heat.rows],
         "verdicts",
         ("Symptom (the number in a field: verdicts)", "Node"),
+        130,
     )
 
 
@@ -150,4 +154,5 @@ def _over_time(counted: Sequence[tuple[str, list[int]]], span: Span, **narrowed:
         ],
         "verdicts in the week from there",
         ("Week from Monday, UTC (the number in a field: verdicts)", "Symptom"),
+        90,
     )

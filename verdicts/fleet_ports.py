@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import connection
@@ -57,6 +57,12 @@ def ports(span: Span, *, cluster: str = "", text: str = "", owner: str = "") -> 
             [list(BLAMES), span.after, span.before, cluster, cluster, owner, owner, text.casefold()],
         )
         return [Port(*row) for row in cursor.fetchall()]
+
+
+def repeat_offenders(before: datetime, days: int, most: int) -> list[Port]:
+    """The ports that standing verdicts of the last days hold to be a cause twice or more."""
+    found = ports(Span(before - timedelta(days=days), before))
+    return [one for one in found if one.blamed > 1][:most]
 
 
 # --- One port -----------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ def policy_detail(request: Request, name: str) -> HttpResponse:
 def _detail(
     request: Request, policy: Policy, problem: str = "", typed: Mapping[str, Any] | None = None
 ) -> HttpResponse:
+    """The page; `typed` is what was refused, with the form that it goes back into."""
     versions = list(policy.versions.all())
     context = {
         "section": "recovery",
@@ -226,7 +227,7 @@ def promote(request: Request, scope_id: UUID) -> HttpResponse:
         to = mode_of(request.POST.get("to", ""))
         done = record.ask_promotion(scope_id, to, by=request.user, reason=request.POST.get("reason", ""))
     except (ValueError, PermissionError) as error:
-        return _detail(request, _policy(scope.policy.name), sentence(error), request.POST)
+        return _detail(request, _policy(scope.policy.name), sentence(error), _typed(request, "promote", scope_id))
     waits = "It is promoted." if done.granted else "Asked for. A second person with the right to promote has to agree."
     messages.success(request, waits)
     return redirect("recovery:policy", scope.policy.name)
@@ -241,7 +242,7 @@ def demote(request: Request, scope_id: UUID) -> HttpResponse:
         to = mode_of(request.POST.get("to", ""))
         record.demote_by_hand(scope_id, to, by=request.user, reason=request.POST.get("reason", ""))
     except (ValueError, PermissionError) as error:
-        return _detail(request, _policy(scope.policy.name), sentence(error), request.POST)
+        return _detail(request, _policy(scope.policy.name), sentence(error), _typed(request, "demote", scope_id))
     messages.success(request, "It is demoted, from now on.")
     return redirect("recovery:policy", scope.policy.name)
 
@@ -259,7 +260,9 @@ def promotion(request: Request, promotion_id: UUID) -> HttpResponse:
         else:
             record.decline(promotion_id, by=request.user, reason=request.POST.get("reason", ""))
     except (ValueError, PermissionError) as error:
-        return _detail(request, _policy(row.scope.policy.name), sentence(error), request.POST)
+        return _detail(
+            request, _policy(row.scope.policy.name), sentence(error), _typed(request, "decline", row.scope_id)
+        )
     messages.success(request, "It is promoted." if "agree" in request.POST else "The promotion is declined.")
     return redirect("recovery:policy", row.scope.policy.name)
 
@@ -276,6 +279,11 @@ def _policy(name: str) -> Policy:
     if policy is None:
         raise Http404
     return policy
+
+
+def _typed(request: Request, form: str, scope_id: UUID) -> dict[str, Any]:
+    """What was typed into one form of one scope: the others of the page stay empty."""
+    return {"form": form, "scope": scope_id, "reason": request.POST.get("reason", "")}
 
 
 def _scope_row(scope_id: UUID) -> Scope:

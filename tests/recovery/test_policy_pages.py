@@ -100,6 +100,19 @@ def test_the_page_says_what_is_wanting_beside_the_disabled_button(
     assert "1.00 of 20" in page and "disabled" in page
 
 
+def test_what_was_refused_comes_back_into_its_own_field_alone(
+    as_: Callable[..., Client], policy: Policy, scope: Scope
+) -> None:
+    policies.ask_promotion(scope.pk, PolicyMode.ADVISORY, by=a_user("ada", "lead"), reason="ok")
+    other = a_scope(policy, "beta")
+    refused = as_("ada").post(reverse("recovery:demote", args=[scope.pk]), {"to": "nothing", "reason": "smoke"})
+    page = refused.content.decode()
+    assert refused.status_code == 400
+    assert page.count('value="smoke"') == 1
+    assert f'id="demote-{scope.pk}" name="reason" required maxlength="4000" value="smoke"' in page
+    assert f'id="promote-{other.pk}" name="reason" required maxlength="4000" value=""' in page
+
+
 def test_two_people_make_it_automatic_on_the_page_and_one_demotes_it(
     as_: Callable[..., Client], policy: Policy, scope: Scope
 ) -> None:

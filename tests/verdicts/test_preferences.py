@@ -16,7 +16,7 @@ from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body
 from verdicts import zones
 from verdicts.models import Preference
-from verdicts.templatetags.verdict_format import moment, moment_lines
+from verdicts.templatetags.verdict_format import moment, moment_lines, raw_unbroken
 
 AT = datetime(2026, 11, 3, 2, 11, 4, tzinfo=UTC)
 
@@ -138,3 +138,11 @@ def test_the_api_says_who_one_is_and_changes_the_same_settings(client_of: Callab
     assert api.patch("/api/v1/me", {"shortcuts": False}).json()["zone"] == "Asia/Tokyo"
     assert api.patch("/api/v1/me", {"zone": "Nowhere"}).status_code == 400
     assert APIClient().get("/api/v1/me").status_code == 401
+
+
+def test_a_name_with_hyphens_is_not_broken_and_stays_escaped() -> None:
+    assert raw_unbroken("node h100-42, image a<b-c") == (
+        'node <span class="nowrap">h100-42</span>, image a&lt;<span class="nowrap">b-c</span>'
+    )
+    assert raw_unbroken("a" * 20 + "-" + "b" * 20) == "a" * 20 + "-" + "b" * 20
+    assert "<img" not in raw_unbroken("<img src=x-y onerror=a-b>\u202e")

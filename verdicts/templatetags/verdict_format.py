@@ -177,7 +177,8 @@ def moment_lines(value: datetime) -> SafeString:
     """A stored time for a narrow column: the day, and under it the time with its offset; UTC on hover."""
     at = zones.local(value)
     return format_html(
-        '<time datetime="{}" title="{}">{} <br class="wide-only">{} <span class="muted">{}</span></time>',
+        '<time datetime="{}" title="{}"><span class="nowrap">{}</span> <br class="wide-only">'
+        '<span class="nowrap">{} <span class="muted">{}</span></span></time>',
         value.astimezone(UTC).isoformat(),
         _in_utc(value),
         at.date().isoformat(),
@@ -250,6 +251,29 @@ def raw(text: Any) -> SafeString:
     """Text out of a log: escaped, with control characters spelled out and marked."""
     marked = UNSEEN.sub(lambda match: f'<span class="ctl">{code(match)}</span>', escape(str(text)))
     return mark_safe(marked)  # noqa: S308 -- escaped here
+
+
+#: A name with hyphens, such as a node's: "h100-42". Longer ones may have to break.
+_HYPHENED = re.compile(r"(?<![\w-])\w[\w.]*(?:-[\w.]*\w)+(?![\w-])", re.ASCII)
+MOST_UNBROKEN = 24
+
+
+@register.filter
+def raw_unbroken(text: Any) -> SafeString:
+    """The same, where short names with hyphens are not broken over two lines: a node is read as one word."""
+    parts, at = [], 0
+    for match in _HYPHENED.finditer(str(text)):
+        if len(match[0]) <= MOST_UNBROKEN:
+            parts += [raw(str(text)[at : match.start()]), format_html('<span class="nowrap">{}</span>', match[0])]
+            at = match.end()
+    return mark_safe("".join([*parts, raw(str(text)[at:])]))  # noqa: S308 -- each part is escaped
+
+
+@register.filter
+def domain_text(domain: str) -> str:
+    """A domain as its chip reads, for headings."""
+    look = wording.DOMAINS.get(domain)
+    return look.text if look else wording.plain(domain).capitalize()
 
 
 @register.filter
