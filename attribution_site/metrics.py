@@ -25,6 +25,7 @@ from attribution_site.health import ruleset_digest
 from recovery import find
 from recovery.drill import find as drills
 from recovery.ledger import find as ledger_find
+from recovery.progress import find as progress_find
 from recovery.words import DrillState
 from verdicts import measure, source_find
 
@@ -69,6 +70,7 @@ class Numbers(Collector):
         yield from _ledger()
         yield from _recovery()
         yield from _drills()
+        yield from _progress()
 
 
 def _sources() -> Iterator[Metric]:
@@ -96,6 +98,18 @@ def _sources() -> Iterator[Metric]:
     tasks.add_metric(["waiting"], gathering.waiting)
     tasks.add_metric(["running"], gathering.running)
     yield tasks
+
+
+def _progress() -> Iterator[Metric]:
+    running = GaugeMetricFamily("inquest_attempts_running", "Attempts that are watched for hangs.", labels=["cluster"])
+    blind = GaugeMetricFamily(
+        "inquest_hang_detection_blind", "Of these, those whose hangs would not be seen.", labels=["cluster"]
+    )
+    for cluster, (watched, unseen) in progress_find.watched().items():
+        running.add_metric([cluster], watched)
+        blind.add_metric([cluster], unseen)
+    yield running
+    yield blind
 
 
 def _rules() -> Iterator[Metric]:

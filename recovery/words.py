@@ -230,6 +230,8 @@ class EntryKind(StrEnum):
     SIGN_IN = "sign_in.noted"
     SOURCE_BLIND = "source.blind"
     SOURCE_SEES = "source.sees"
+    PROGRESS_BLIND = "progress.blind"
+    PROGRESS_SEES = "progress.sees"
     RULESET_CHANGED = "ruleset.changed"
     REPLAY_BEGUN = "replay.begun"
     REPLAY_ENDED = "replay.ended"

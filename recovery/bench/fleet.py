@@ -15,7 +15,7 @@ import heapq
 import itertools
 import random
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -81,7 +81,7 @@ class Run:
         self._drained: set[int] = set()
         self._said: dict[tuple[int, int], Said] = {}
         self._times: Counter[tuple[int, int]] = Counter()
-        self._lost: Counter[str] = Counter()
+        self._lost: defaultdict[str, float] = defaultdict(float)
         self._now = self._kept = self._small = 0.0
         order = list(range(fleet.nodes))
         self._jobs: list[Job] = []

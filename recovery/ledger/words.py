@@ -47,6 +47,8 @@ ENTRIES: dict[str, str] = {
     EntryKind.SIGN_IN: "Sign-in of note",
     EntryKind.SOURCE_BLIND: "Source went blind",
     EntryKind.SOURCE_SEES: "Source sees again",
+    EntryKind.PROGRESS_BLIND: "Hangs of it would not be seen",
+    EntryKind.PROGRESS_SEES: "Hangs of it would be seen again",
     EntryKind.RULESET_CHANGED: "Ruleset first used",
     EntryKind.REPLAY_BEGUN: "Replay begun",
     EntryKind.REPLAY_ENDED: "Replay ended",

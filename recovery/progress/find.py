@@ -5,10 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from recovery.models import Anomaly, Blindness, ProgressReading, RankProgress
 from recovery.progress import record
+from verdicts.models import Attempt
+from verdicts.own import own
 
 #: Ranks that are shown of one attempt.
 MOST_RANKS = 200
@@ -17,6 +19,13 @@ MOST_RANKS = 200
 def anomalies() -> QuerySet[Anomaly]:
     """Anomalies with what a list shows of them."""
     return Anomaly.objects.select_related("attempt__cluster", "attempt__workload").defer("attempt__body")
+
+
+def watched() -> dict[str, tuple[int, int]]:
+    """For each cluster, how many attempts run and of how many of these hangs would not be seen."""
+    rows = Attempt.objects.filter(own(), ended_at__isnull=True, started_at__isnull=False).order_by()
+    counted = rows.values_list("cluster__name").annotate(running=Count("pk"), blind=Count("blindness"))
+    return {cluster: (running, blind) for cluster, running, blind in counted}
 
 
 def ranks_of(attempt_id: UUID) -> QuerySet[RankProgress]:

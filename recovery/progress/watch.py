@@ -8,30 +8,28 @@ of a kind exists once for an attempt, by the database.
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Avg, Count, Exists, F, Max, OuterRef, Q, Subquery
+from django.db.models import Exists, F, Max, OuterRef, Q, Subquery
 from django.utils import timezone
 
 from recovery.ledger import entries as ledger
-from recovery.ledger.entries import Actor
-from recovery.models import Anomaly, Blindness, Intake, ProgressReading, ProgressSample, Proposal, RankProgress
-from recovery.progress import blind, detect, watch_evidence
-from recovery.progress.blind import Heard, Way
+from recovery.models import Anomaly, Intake, ProgressSample, Proposal, RankProgress
+from recovery.progress import blind, blindness, detect, watch_evidence
+from recovery.progress.blind import Heard
+from recovery.progress.blindness import WATCH
 from recovery.progress.detect import FatalLine, Finding, Limits, RankState
+from recovery.progress.watched import Watched, running
 from recovery.words import AnomalyKind, EntryKind, ProposalState, Via
-from verdicts.clusters import current_clusters
 from verdicts.models import Attempt, Collection
 from verdicts.own import own
 
 log = logging.getLogger(__name__)
 
-WATCH = Actor.system("watch")
 #: Samples that a pace is taken from: what was long ago is another pace.
 PACE_WINDOW = timedelta(hours=6)
 #: Of one pass; what is over these is looked at in the next.
@@ -45,20 +43,6 @@ MAX_AGE = timedelta(days=2)
 READ_ENDS = "watch.ends"
 
 
-@dataclass
-class Watched:
-    """What is known of one running attempt without reading its ranks."""
-
-    pk: UUID
-    cluster: str
-    started: datetime
-    moved: dict[str, float] = field(default_factory=dict)  # by way
-    heard: dict[str, float] = field(default_factory=dict)
-    stepped: dict[str, int] = field(default_factory=dict)
-    readings: dict[str, ProgressReading] = field(default_factory=dict)  # by feed
-    uneven: bool = False
-
-
 def limits() -> Limits:
     """How patient this site is: the defaults, with what the settings say."""
     return Limits(**getattr(settings, "INQUEST_DETECTION", {}))
@@ -68,9 +52,9 @@ def work(now: datetime | None = None) -> int:
     """Look once at all running attempts and at those that ended; says how many anomalies were found."""
     now = now or timezone.now()
     bounds = limits()
-    watched = _watched()
+    watched = running()
     silent = _silent(watched.values(), now, bounds)
-    _note_blindness(watched, silent, now, bounds)
+    blindness.note(watched, silent, now, bounds)
     _end_what_is_over(watched, now)
     found = _hangs(watched, silent, now, bounds) + _stragglers(watched, now, bounds) + ended(now)
     watch_evidence.tell_untold(now)
@@ -161,36 +145,6 @@ def open_anomaly(attempt_id: UUID, kind: AnomalyKind, finding: Finding, now: dat
 
 def _at(seconds: float | None) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if seconds is not None else None
-
-
-def _watched() -> dict[UUID, Watched]:
-    """All running attempts with what their ranks and feeds say together."""
-    rows = Attempt.objects.filter(own(), ended_at__isnull=True, started_at__isnull=False).order_by()
-    watched = {
-        pk: Watched(pk, cluster, started)
-        for pk, cluster, started in rows.values_list("pk", "cluster__name", "started_at")
-        if started is not None
-    }
-    signs = RankProgress.objects.filter(attempt__ended_at__isnull=True).order_by().values("attempt", "via")
-    for row in signs.annotate(
-        moved=Max("moved_at"),
-        heard=Max("observed_at"),
-        stepped=Count("moved_at"),
-        slowest=Max("step_seconds"),
-        usual=Avg("step_seconds"),
-    ):
-        if (one := watched.get(row["attempt"])) is None:
-            continue
-        one.heard[row["via"]] = row["heard"].timestamp()
-        one.stepped[row["via"]] = row["stepped"]
-        if row["moved"] is not None:
-            one.moved[row["via"]] = row["moved"].timestamp()
-        # A rank that is a seventh slower than its peers lies above the mean of all by a part of that.
-        one.uneven |= row["slowest"] is not None and row["slowest"] > 1.05 * row["usual"]
-    for reading in ProgressReading.objects.filter(attempt__ended_at__isnull=True).select_related("feed"):
-        if (one := watched.get(reading.attempt_id)) is not None:
-            one.readings[reading.feed.name] = reading
-    return watched
 
 
 def _silent(watched: Iterable[Watched], now: datetime, bounds: Limits) -> dict[str, float]:
@@ -344,51 +298,8 @@ def _ranks(attempts: Iterable[UUID]) -> dict[UUID, list[RankState]]:
     return found
 
 
-def _note_blindness(
-    watched: Mapping[UUID, Watched], silent: Mapping[str, float], now: datetime, bounds: Limits
-) -> None:
-    """Say of each running attempt why its hangs would not be seen, and take back what holds no more."""
-    feeds = {cluster.name: cluster.progress for cluster in current_clusters().cluster}
-    standing = dict(Blindness.objects.filter(attempt__ended_at__isnull=True).values_list("attempt", "reason"))
-    new, gone = [], []
-    for one in watched.values():
-        if now - one.started < timedelta(seconds=bounds.floor):
-            continue  # it has not had time to say anything
-        ways = [
-            Way(
-                name=f"The feed {feed.name}",
-                via=Via.LOG.value if feed.kind == "log" else Via.PROMETHEUS.value,
-                read_until=_stamp(reading.read_until) if (reading := one.readings.get(feed.name)) else None,
-                lines=reading.lines if reading else 0,
-                signs=reading.signs if reading else 0,
-                said=reading.said if reading else "",
-            )
-            for feed in feeds.get(one.cluster, [])
-        ]
-        if Via.POST.value in one.heard:
-            stepped = one.stepped.get(Via.POST.value, 0)
-            ways.append(Way("What it posts", Via.POST.value, signs=stepped, silent_since=silent.get(one.cluster)))
-        reason = blind.blindness(ways, now.timestamp(), bounds)
-        before = standing.get(one.pk)
-        if reason is None:
-            if before is not None:
-                gone.append(one.pk)
-        elif before is None or _figureless(before) != _figureless(reason):
-            new.append(Blindness(attempt_id=one.pk, reason=reason, since=now))
-    if gone:
-        Blindness.objects.filter(attempt__in=gone).delete()
-    Blindness.objects.bulk_create(
-        new, batch_size=1_000, update_conflicts=True, unique_fields=["attempt"], update_fields=["reason"]
-    )
-
-
 def _stamp(at: datetime | None) -> float | None:
     return at.timestamp() if at is not None else None
-
-
-def _figureless(text: str) -> str:
-    """A sentence without its figures: it says the same while only they grow."""
-    return "".join(letter for letter in text if not letter.isdigit() and letter != ".")
 
 
 def safely() -> int:

@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from recovery import propose
 from recovery.models import Anomaly, Blindness, LedgerEntry, ProgressFeed, ProgressReading
+from recovery.progress import blindness, watch
+from recovery.progress import find as progress_find
 from recovery.progress import record as progress
-from recovery.progress import watch
 from recovery.progress.detect import FatalLine
 from recovery.progress.record import Sign
 from recovery.words import EntryKind, Via
@@ -116,9 +117,14 @@ def test_a_job_that_tells_nothing_is_blind_with_the_reason_and_is_told_of_once()
     since = row.since
     watch.work(at(60))
     assert Blindness.objects.get().since == since
+    assert progress_find.watched() == {"alpha": (1, 1)}
     progress.post(attempt, [Sign(rank=0, step=1)], Via.POST, now=at(70))
     watch.work(at(75))
     assert not Blindness.objects.exists()
+    assert progress_find.watched() == {"alpha": (1, 0)}
+    entries = LedgerEntry.objects.filter(attempt=attempt.pk).order_by("at")
+    assert [entry.kind for entry in entries] == [EntryKind.PROGRESS_BLIND, EntryKind.PROGRESS_SEES]
+    assert "posts no progress" in entries[0].body["facts"]["reason"]
 
 
 def test_where_the_collector_stopped_the_clock_of_silence_stops_and_the_job_is_blind(
@@ -126,7 +132,7 @@ def test_where_the_collector_stopped_the_clock_of_silence_stops_and_the_job_is_b
 ) -> None:
     server = Server(url="http://metrics.example")
     alpha = ClusterSettings(name="alpha", progress=[PrometheusFeed(name="steps", server=server, step="steps")])
-    monkeypatch.setattr(watch, "current_clusters", lambda: Clusters(cluster=[alpha]))
+    monkeypatch.setattr(blindness, "current_clusters", lambda: Clusters(cluster=[alpha]))
     attempt = an_attempt()
     for number in range(11):
         progress.post(attempt, [Sign(rank=0, step=number)], Via.PROMETHEUS, now=at(60 * number))

@@ -131,7 +131,7 @@ def test_scrapes_close_together_are_counted_once(
     client: Client, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     monkeypatch.setattr(metrics, "answer", metrics.Answer(60))
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(21):
         first = client.get("/metrics").content
     with django_assert_num_queries(0):
         assert client.get("/metrics").content == first
