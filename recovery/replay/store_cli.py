@@ -15,7 +15,7 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "attribution_site.settings")
 django.setup()
 
-from django.db import DatabaseError, connection  # noqa: E402
+from django.db import DatabaseError  # noqa: E402
 
 from recovery.models import Replay  # noqa: E402
 from recovery.record.export import by_command  # noqa: E402
@@ -111,8 +111,6 @@ def _followed(row: Replay, *, here: bool) -> bool:
     except KeyboardInterrupt:
         click.echo(f"\nit goes on with the workers; see it again with: inquest replay --resume {row.pk}", err=True)
         return False
-    finally:
-        connection.close()
     if sys.stderr.isatty():
         click.echo(err=True)
     if row.state == ReplayState.CANCELLED:
