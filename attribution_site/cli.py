@@ -24,7 +24,9 @@ COMMANDS: dict[str, Entry] = {
     "drill": Entry("recovery.drill.cli:drill", "Check that records can be had, are right, and go when they should."),
     "drift": Entry("verdicts.drift_cli:drift", "Say whether the rules still see in stored attempts what they saw."),
     "explain": Entry("recovery.record.explain_cli:explain", "Say why a job failed, from its logs or a record alone."),
-    "export": Entry("recovery.record.store_cli:export", "Write the record of an attempt: one file, signed."),
+    "export": Entry(
+        "recovery.record.store_cli:export", "Write the record of an attempt, or of many: one signed file each."
+    ),
     "import": Entry("recovery.record.store_cli:import_record", "Load a record of another site, marked as imported."),
     "ingest": Entry("verdicts.cli:ingest", "Store an incident folder and ask for its verdict."),
     "ledger": Entry("recovery.ledger.cli:ledger", "Verify the decision ledger, or export it."),

@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, PasswordChangeView
 from django.core.cache import cache
 from django.forms import ValidationError
@@ -20,6 +21,7 @@ from rest_framework import serializers
 from rest_framework.authentication import BasicAuthentication, SessionAuthentication
 from rest_framework.exceptions import AuthenticationFailed, Throttled
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.throttling import ScopedRateThrottle
 
 from attribution_site import noted
@@ -89,6 +91,7 @@ class Login(LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """Log in, and bring the person's own settings."""
         response = super().form_valid(form)
+        noted.came_in(form.get_user(), how="password", address=caller(self.request))
         carry_at_login(self.request, response)
         return response
 
@@ -145,6 +148,13 @@ class Token(KnoxLoginView):
     authentication_classes = [LimitedBasic, SessionAuthentication]
     throttle_classes = [ScopedRateThrottle]
     throttle_scope = "token"
+
+    def post(self, request: Request, *args: Any, **more: Any) -> Response:
+        """Make it, and note it where it is an administrator's."""
+        response: Response = super().post(request, *args, **more)
+        if response.status_code < 400 and isinstance(request.user, User):
+            noted.came_in(request.user, how="token", address=caller(request))
+        return response
 
 
 @extend_schema(request=None, responses={204: None})

@@ -1,4 +1,7 @@
-"""What of log-ins and accounts is worth an entry of the ledger: guesses that were stopped, and rights that changed."""
+"""What of log-ins and accounts is worth an entry of the ledger.
+
+Guesses that were stopped, rights that changed, and that somebody came in who may give rights.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from django.db import transaction
 
 from recovery.ledger import entries as ledger
 from recovery.words import EntryKind
+from verdicts.permissions import may_administer
 from verdicts.storable import storable_text
 
 
@@ -33,6 +37,23 @@ def rights_changed(user: User, before: dict[str, Any], *, by: ledger.Actor) -> N
                 subject=("account", user.get_username()),
                 body={"what": "rights changed", "before": before, "after": after},
             )
+
+
+def came_in(user: User, *, how: str, address: str) -> None:
+    """Write down that an account which may give rights logged in, or made a token: by "password", "sso" or "token".
+
+    Those of others are in the log of requests alone: thousands of entries would hide the few that matter.
+    """
+    if not may_administer(user):
+        return
+    with transaction.atomic():
+        ledger.record(
+            EntryKind.SIGN_IN,
+            actor=ledger.Actor.user(user),
+            subject=("account", user.get_username()),
+            body={"what": "token made" if how == "token" else "signed in", "how": how},
+            erasable={"address": address} if address else {},
+        )
 
 
 @transaction.atomic

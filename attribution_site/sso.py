@@ -32,6 +32,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from attribution_site import noted
+from attribution_site.login import caller
 from attribution_site.roles import ROLES
 from recovery.ledger.entries import Actor
 from verdicts.preferences import carry_at_login
@@ -174,6 +175,7 @@ class Accounts(DefaultAccountAdapter):
     def post_login(self, request: HttpRequest, user: Any, **more: Any) -> HttpResponse:
         """After the log-in: the person's own settings."""
         response: HttpResponse = super().post_login(request, user, **more)
+        noted.came_in(user, how="sso", address=caller(request))
         carry_at_login(request, response)
         return response
 

@@ -49,3 +49,20 @@ def test_an_administrator_s_change_of_rights_is_told(client: Client) -> None:
     assert told.body["facts"]["before"]["roles"] == ["viewer"]
     assert told.body["facts"]["after"]["roles"] == ["lead"]
     assert client.get("/admin/auth/user/999999/change/").status_code == 302
+
+
+def test_that_an_administrator_came_in_is_told_and_of_others_not(client: Client) -> None:
+    for name, group in (("ada", "administrator"), ("bob", "lead")):
+        person = a_user(name, group)
+        person.set_password("correct horse battery")
+        person.save()
+        client.post("/accounts/login/", {"username": name, "password": "wrong"})
+        assert (
+            client.post("/accounts/login/", {"username": name, "password": "correct horse battery"}).status_code == 302
+        )
+        assert client.post("/api/v1/token").status_code == 200
+    assert [(one.actor, one.body["facts"]["what"]) for one in noted()] == [
+        ("user:ada", "signed in"),
+        ("user:ada", "token made"),
+    ]
+    assert LedgerContent.objects.filter(entry__in=noted()).values_list("text", flat=True)[0] == "127.0.0.1"
