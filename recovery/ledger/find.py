@@ -138,6 +138,8 @@ _PAGES = {
     "verdict": "verdicts:detail",
     "attempt": "verdicts:attempt",
     "proposal": "recovery:proposal",
+    "exportbatch": "recovery:batch",
+    "importedrecord": "verdicts:attempt",
 }
 _LISTS = {
     "exclusion": "recovery:exclusions",

@@ -236,10 +236,16 @@ def _remove(path: Path) -> None:
 
 
 def forget(attempts: Iterable[UUID], why: str) -> int:
-    """Remove the records of some attempts from all batches, as expiry of their evidence wants; says how many."""
+    """Remove the records of some attempts from all batches, as expiry of their evidence wants; says how many.
+
+    One that is being written from what was there is begun anew: who writes it has lost its lease.
+    """
     forgotten = 0
-    rows = ExportedRecord.objects.filter(attempt__in=list(attempts)).exclude(file="")
-    for row in rows.only("pk", "batch_id", "file").iterator(AT_ONCE):
+    rows = ExportedRecord.objects.filter(attempt__in=list(attempts))
+    rows.filter(state=RequestState.RUNNING.value).update(
+        state=RequestState.PENDING.value, lease_owner="", lease_until=None, due_at=Now()
+    )
+    for row in rows.exclude(file="").only("pk", "batch_id", "file").iterator(AT_ONCE):
         (folder_of(row.batch_id) / row.file).unlink(missing_ok=True)
         forgotten += ExportedRecord.objects.filter(pk=row.pk).update(
             file="", state=RequestState.FAILED.value, error=why, finished_at=timezone.now()

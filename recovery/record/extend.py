@@ -23,6 +23,12 @@ def day_of(text: str | None) -> date:
         raise BadRecord("bag-info.txt does not say when it was made") from error
 
 
+def require_kept(attempt: Attempt) -> None:
+    """Refuse to bring back what this site was to keep no longer."""
+    if attempt.tombstones.exists():
+        raise InputError("what this site had of the attempt has expired since: it is not brought back")
+
+
 def require_newer(record: Record, known: ImportedRecord, *, told: Mapping[str, list[Any]]) -> None:
     """Refuse a record that was made before the one that is here; of one day, one that has less of what was said."""
     made_on = day_of(record.report.info.get("Bagging-Date"))

@@ -122,6 +122,7 @@ def _store(record: Record, actor: Actor, by: User | None) -> Loaded:
 def _extend(record: Record, known: ImportedRecord, actor: Actor, by: User | None) -> Loaded:
     """Store what a newer record of an imported attempt has more. Raises InputError with what contradicts."""
     attempt = known.attempt
+    extend.require_kept(attempt)
     extend.require_newer(record, known, told={name: list(_told(record, name)) for name in TOLD})
     added = extend.require_history(record, attempt)
     given = record.read("attempt.json", GivenAttempt)

@@ -171,6 +171,19 @@ def test_a_batch_that_is_removed_while_it_is_written_leaves_nothing(exports: Pat
     assert list(exports.iterdir()) == []
 
 
+def test_a_record_that_is_written_while_its_evidence_expires_is_begun_anew(exports: Path, lead: Any) -> None:
+    batch.ask("cluster=beta", by=lead, via="console")
+    row = ExportedRecord.objects.get()
+    held = take(ExportedRecord, row.pk)
+    assert held
+    told = batch_work._written(held.row)
+    batch.forget([row.attempt_id], "expired")
+    with pytest.raises(batch_work.LeaseLost):
+        batch_work._keep(held, told)
+    assert not told.path.exists()
+    assert batch_work.work() == 1
+
+
 # --- Pages and API --------------------------------------------------------------------------------
 
 
