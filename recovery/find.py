@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
-from recovery.models import Action, Anomaly, Exclusion, LedgerEntry, Proposal
+from recovery.models import Action, Anomaly, Brake, Exclusion, LedgerEntry, Proposal
 from recovery.words import ENDED_ACTIONS, OPEN_PROPOSALS, DecisionKind, ExclusionState, ProposalState
 
 #: An action that is still open so long after its deadline needs a person.
@@ -116,6 +116,7 @@ def needs_a_person() -> dict[str, int]:
         "going_on": sum(states.get(state.value, 0) for state in GOING_ON),
         "exclusions": Exclusion.objects.filter(state=ExclusionState.STANDING.value).count(),
         "overdue": overdue().count(),
+        "brakes": Brake.objects.filter(released_at__isnull=True).count(),
         "anomalies": Anomaly.objects.filter(ended_at__isnull=True).count(),
         "wrong_exclusions": Exclusion.objects.filter(
             state=ExclusionState.STANDING.value, wrong_since__isnull=False

