@@ -75,13 +75,20 @@ def standing(now: datetime | None = None) -> Standing:
     now = now or timezone.now()
     over = scheduled().exclude(OPEN_DRILL).order_by("-finished_at")
     last = over.first()
-    passed = over.filter(state=DrillState.PASSED.value).first()
+    passed = last if last is None or last.state == DrillState.PASSED else _passed(over)
     every = interval()
     overdue = None
     if every is not None:
         # Where none passed ever, the first that was asked for says since when one is wanted.
-        first = scheduled().order_by("asked_at").first()
-        since = passed.finished_at if passed else first.asked_at if first else None
+        since = passed.finished_at if passed else _first()
         if since is not None and since + every + GRACE < now:
             overdue = since + every
     return Standing(last, passed, overdue)
+
+
+def _passed(over: QuerySet[Drill]) -> Drill | None:
+    return over.filter(state=DrillState.PASSED.value).first()
+
+
+def _first() -> datetime | None:
+    return scheduled().order_by("asked_at").values_list("asked_at", flat=True).first()
