@@ -19,9 +19,11 @@ from recovery import permissions
 from recovery.models import Hold
 from recovery.permissions import ReadOr
 from recovery.retention import find, forms, holds
+from recovery.retention.due import holds_over
 from verdicts.api_paging import Pages
 from verdicts.fleet_api import understood
 from verdicts.given import refused
+from verdicts.keeping import OF_ATTEMPTS
 from verdicts.models import Attempt, Tombstone
 from verdicts.permissions import ReadOnly
 from verdicts.record import NotPermitted
@@ -155,6 +157,33 @@ class Expiring(_Listed):
     @extend_schema(parameters=_of(forms.ExpiryForm))
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
+
+
+class UntilSerializer(serializers.Serializer[Any]):
+    """Until when a class of an attempt is kept. `at` is null for ever, `gone` says when it expired."""
+
+    kept = serializers.ChoiceField(choices=[kept.value for kept in OF_ATTEMPTS])
+    at = serializers.DateTimeField(allow_null=True)
+    gone = serializers.DateTimeField(allow_null=True)
+
+
+class OfAttemptSerializer(serializers.Serializer[Any]):
+    """Until when what of an attempt is kept, and the holds that stand over it."""
+
+    classes = UntilSerializer(many=True)
+    holds = HoldSerializer(many=True)
+
+
+class OfAttempt(APIView):
+    """Until when what of an attempt is kept, and which holds stand over it."""
+
+    permission_classes = [ReadOnly]
+
+    @extend_schema(responses={200: OfAttemptSerializer})
+    def get(self, request: Request, pk: UUID) -> Response:
+        attempt = get_object_or_404(Attempt.objects.defer("body"), pk=pk)
+        over = find.holds().filter(pk__in=holds_over(attempt).values("pk"))
+        return Response(OfAttemptSerializer({"classes": find.until(attempt), "holds": over}).data)
 
 
 class Expired(generics.ListAPIView[Tombstone]):

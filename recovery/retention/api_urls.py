@@ -6,6 +6,7 @@ from recovery.retention import api
 
 urlpatterns = [
     path("retention", api.Retention.as_view(), name="api-retention"),
+    path("attempts/<uuid:pk>/retention", api.OfAttempt.as_view(), name="api-retention-of-attempt"),
     path("retention/attempts", api.Expiring.as_view(), name="api-retention-attempts"),
     path("retention/expired", api.Expired.as_view(), name="api-retention-expired"),
     path("retention/holds", api.Holds.as_view(), name="api-holds"),

@@ -47,6 +47,8 @@ class Done:
         """Count one attempt's."""
         self.attempts += bool(told)
         for kept, gone in told.items():
+            if not gone.rows:
+                continue
             self.gone[kept.value] = self.gone.get(kept.value, Gone(0, 0)) + gone
 
 

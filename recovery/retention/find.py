@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from recovery.models import Hold, LedgerContent
 from recovery.models.retention import STANDING
-from recovery.retention.due import cutoff, days_of, left
-from verdicts.keeping import HOLDS, TITLES, Kept
+from recovery.retention.due import cutoff, days_of, left, terms_of
+from verdicts.keeping import HOLDS, OF_ATTEMPTS, TITLES, Kept
 from verdicts.models import Attempt, Tombstone, Workload
 
 #: Weeks ahead that are counted, and how far each is.
@@ -136,6 +136,21 @@ def _weeks_of_words(bounds: list[datetime], days: timedelta) -> Iterator[Week]:
         counted[sum(bound <= due for bound in bounds)] += number
     for place, begin in enumerate(bounds):
         yield Week(begin.date(), counted[place], more=False)
+
+
+@dataclass(frozen=True)
+class Until:
+    """Until when a class of an attempt is kept: `gone` is when it expired, `at` None for ever."""
+
+    kept: Kept
+    at: datetime | None
+    gone: datetime | None
+
+
+def until(attempt: Attempt) -> list[Until]:
+    """Until when each class of an attempt is kept by its time, whatever stands in the way."""
+    terms = {term.kept: term.at for term in terms_of(attempt)}
+    return [Until(kept, terms.get(kept), getattr(attempt, f"{kept.value}_expired_at")) for kept in OF_ATTEMPTS]
 
 
 # --- One attempt and its neighbours ---------------------------------------------------------------

@@ -12,9 +12,11 @@ from django.views.decorators.http import require_POST, require_safe
 from recovery import permissions
 from recovery.models import Hold
 from recovery.retention import find, forms, holds
+from recovery.retention.due import holds_over
 from recovery.review.guard_pages import cluster_names, may, sentence
 from verdicts.guard import Request, part_wanted, permitted
 from verdicts.keeping import Kept
+from verdicts.models import Attempt
 from verdicts.paging import page_of
 from verdicts.permissions import may_read
 
@@ -43,6 +45,22 @@ def retention(request: Request) -> HttpResponse:
         "overdue": find.overdue().count(),
     }
     return render(request, "recovery/retention/page.html", context)
+
+
+@require_safe
+@permitted(may_read)
+def of_attempt(request: Request, attempt_id: UUID) -> HttpResponse:
+    """Until when what of an attempt is kept, and which holds stand over it, as a part of its pages."""
+    attempt = get_object_or_404(Attempt.objects.defer("body"), pk=attempt_id)
+    context = {
+        "attempt": attempt,
+        "rows": find.until(attempt),
+        "holds": list(holds_over(attempt)),
+        "now": timezone.now(),
+        "today": timezone.now().date(),
+        "may_hold": request.user.has_perm(permissions.HOLD),
+    }
+    return render(request, "recovery/retention/_of_attempt.html", context)
 
 
 @require_safe

@@ -6,6 +6,7 @@ from recovery.retention import pages
 
 urlpatterns = [
     path("retention/", pages.retention, name="retention"),
+    path("retention/attempts/<uuid:attempt_id>/", pages.of_attempt, name="retention-of-attempt"),
     path("retention/holds/", pages.hold_list, name="holds"),
     path("retention/holds/place/", pages.hold_place, name="hold-place"),
     path("retention/holds/<uuid:hold_id>/", pages.hold_detail, name="hold"),

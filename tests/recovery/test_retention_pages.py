@@ -38,6 +38,12 @@ def test_the_page_says_what_expires_when_and_what_is_in_the_way(lead: Client) ->
     assert (lines.late.number, sum(week.number for week in lines.weeks)) == (2, 1)
     answer = lead.get(reverse("api-retention-attempts"), {"show": "held"}).json()
     assert [one["job_id"] for one in answer["results"]] == ["2"]
+    part = lead.get(reverse("recovery:retention-of-attempt", args=[held.pk])).content.decode()
+    assert "Held" in part
+    assert "a claim" in part
+    of_attempt = lead.get(reverse("api-retention-of-attempt", args=[held.pk])).json()
+    assert of_attempt["holds"][0]["reason"] == "a claim"
+    assert [one["kept"] for one in of_attempt["classes"]] == ["lines", "quotes", "progress"]
     assert answer["results"][0]["held"]
     assert lead.get(reverse("api-retention-attempts"), {"show": "due"}).json()["count"] == 2
     told = lead.get(reverse("api-retention")).json()
