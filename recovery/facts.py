@@ -70,7 +70,7 @@ class Element(msgspec.Struct, frozen=True, kw_only=True):
     """A partition, rack, switch or the cluster that plan's nodes are in.
 
     `of` is how many nodes it has as far as is known, None where nothing is; `exact` that there are no others. `away`
-    are those kept away now, `taken` the plan's.
+    are those kept away now, `taken` the plan's, `down` those on which no job can start, whoever made them so.
     """
 
     kind: str
@@ -78,6 +78,7 @@ class Element(msgspec.Struct, frozen=True, kw_only=True):
     of: int | None
     away: frozenset[str] = frozenset()
     taken: frozenset[str] = frozenset()
+    down: frozenset[str] = frozenset()
     exact: bool = False
 
 

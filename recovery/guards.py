@@ -312,7 +312,7 @@ def _capacity(plan: Plan, facts: Facts, caps: Caps) -> Iterator[Refusal]:
             continue
         if len(gone) <= 1 and not element.exact:
             continue
-        left = element.of - len(gone)
+        left = element.of - len(gone | element.down)
         what = f"{element.kind} {element.name or '(not named)'}"
         if plan.action is ActionKind.RESTART_EXCLUDING and left < plan.job_nodes:
             said = f"{left} nodes of {what} would be left, and the job needs {plan.job_nodes}"
@@ -325,7 +325,7 @@ def _capacity(plan: Plan, facts: Facts, caps: Caps) -> Iterator[Refusal]:
 def doubt_of_room(plan: Plan, facts: Facts) -> str:
     """What is not known of the room that a job needs to start again without its nodes; empty where there is enough."""
     for element in _places(facts):
-        left = (element.of or 0) - len(element.away | element.taken)
+        left = (element.of or 0) - len(element.away | element.taken | element.down)
         if plan.action is ActionKind.RESTART_EXCLUDING and not element.exact and left < plan.job_nodes:
             where = f"{element.kind} {element.name or '(not named)'}"
             return f"the job needs {plan.job_nodes} nodes, and of {where} {left} others are known: it may have to wait"

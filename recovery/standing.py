@@ -240,8 +240,10 @@ def _took(attempt: Attempt, coming: Iterable[Proposal], but: str, now: datetime)
 def elements(plan: Plan, attempt: Attempt, topology: Topology, away: set[str]) -> list[Element]:
     """The cluster, the partitions, racks and switches that the plan's nodes are in, with what is away of each."""
     mine = set(plan.nodes)
-    counted = Node.objects.own().filter(cluster=attempt.cluster_id).aggregate(
-        size=Count("pk"), known=ArrayAgg("name", filter=Q(name__in=mine))
+    counted = (
+        Node.objects.own()
+        .filter(cluster=attempt.cluster_id)
+        .aggregate(size=Count("pk"), known=ArrayAgg("name", filter=Q(name__in=mine)))
     )
     name, known = attempt.cluster.name, frozenset(counted["known"] or ())
     found = [Element(kind="cluster", name=name, of=counted["size"], away=frozenset(away), taken=known)]
@@ -254,6 +256,7 @@ def elements(plan: Plan, attempt: Attempt, topology: Topology, away: set[str]) -
         for element, members in topology.get(kind, {}).items()
         if mine & members
     ]
+    down = _down(attempt)
     for kind, element, members, exact in places:
         taken = frozenset(mine & members)
         # A node that is away has run nothing lately, so it may be missing among those that recent attempts name.
@@ -264,6 +267,7 @@ def elements(plan: Plan, attempt: Attempt, topology: Topology, away: set[str]) -
                 of=len(members) if members else None,
                 away=frozenset(away & members),
                 taken=taken,
+                down=frozenset(down & members),
                 exact=exact,
             )
         )
@@ -293,12 +297,24 @@ def partitions(attempt: Attempt) -> dict[str, tuple[set[str], bool]]:
     return found
 
 
-def _told(attempt: Attempt, parts: set[str]) -> dict[str, set[str]]:
-    """The nodes of partitions as the scheduler told them lately; what was told long ago may have changed since."""
+def _lately(attempt: Attempt) -> ActuatorState | None:
+    """What the scheduler told lately of its nodes; what was told long ago may have changed since."""
     state: ActuatorState | None = getattr(attempt.cluster, "actuator", None)
     if state is None or state.partitions_at is None or state.partitions_at < timezone.now() - TOLD_LATELY:
-        return {}
-    lists = state.partitions
+        return None
+    return state
+
+
+def _down(attempt: Attempt) -> set[str]:
+    """The nodes on which no job can start, as the scheduler told lately: they are no room for anybody."""
+    state = _lately(attempt)
+    return set(state.down) if state is not None else set()
+
+
+def _told(attempt: Attempt, parts: set[str]) -> dict[str, set[str]]:
+    """The nodes of partitions as the scheduler told them lately."""
+    state = _lately(attempt)
+    lists = state.partitions if state is not None else {}
     return {part: nodes for part in parts if (nodes := set(lists.get(part, "").split(",")) - {""})}
 
 

@@ -119,7 +119,7 @@ def tell() -> int:
         except Unseen as error:
             said, reachable = str(error), False
             log.warning("the scheduler of %s cannot be looked at: %s", site.name, clean_text(said))
-        parts = _partitions(way, site.name) if reachable else {}
+        parts, down = _partitions(way, site.name) if reachable else ({}, [])
         reached += reachable
         ActuatorState.objects.update_or_create(
             cluster=cluster_row(site.name),
@@ -130,7 +130,7 @@ def tell() -> int:
                 "said": storable_text(clean_text(said))[:2000],
                 "can": sorted(action.value for action in way.can),
                 # What is not told this time is kept with its time: whoever reads it sees how old it is.
-                **({"partitions": parts, "partitions_at": Now()} if parts else {}),
+                **({"partitions": parts, "down": down, "partitions_at": Now()} if parts else {}),
             },
         )
     names = [site.name for site in current_sites().cluster]
@@ -139,11 +139,12 @@ def tell() -> int:
     return reached
 
 
-def _partitions(way: Actuator, cluster: str) -> dict[str, str]:
-    """The nodes of each partition, names with commas between them; none where they cannot be had now."""
+def _partitions(way: Actuator, cluster: str) -> tuple[dict[str, str], list[str]]:
+    """The nodes of each partition, names with commas between them, and those that are down; none where not known."""
     try:
-        told = way.partitions()
+        told, down = way.partitions(), way.down()
     except Unseen as error:
         log.warning("the partitions of %s are not known: %s", cluster, clean_text(str(error)))
-        return {}
-    return {storable_text(name): storable_text(",".join(sorted(nodes))) for name, nodes in sorted(told.items())}
+        return {}, []
+    parts = {storable_text(name): storable_text(",".join(sorted(nodes))) for name, nodes in sorted(told.items())}
+    return parts, sorted(map(storable_text, down))

@@ -134,6 +134,10 @@ class Actuator:
         """All nodes of each partition, none where the other side has no such thing. Raises Unseen."""
         return {}
 
+    def down(self) -> frozenset[str]:
+        """The nodes on which no job can start, none where the other side has no such thing. Raises Unseen."""
+        return frozenset()
+
 
 #: What may be done where the settings name nothing: containment of jobs. Nodes are touched only where a site says so.
 JOBS_ONLY = (

@@ -35,6 +35,18 @@ UNDO = {
 #: States of a node on which a job runs, or may still.
 _BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
 _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
+#: States in which no job starts on a node. One that is powered down to save power is not among them: it is woken up.
+_NO_USE = _DRAINED | {
+    "DOWN",
+    "FAIL",
+    "FAILED",
+    "FAILING",
+    "FUTURE",
+    "MAINT",
+    "MAINTENANCE",
+    "NOT_RESPONDING",
+    "NO_RESPOND",
+}
 
 
 class Slurm(Actuator):
@@ -65,6 +77,9 @@ class Slurm(Actuator):
 
     def partitions(self) -> dict[str, frozenset[str]]:
         return self._ways.partitions()
+
+    def down(self) -> frozenset[str]:
+        return frozenset(node.name for node in self._ways.nodes(()) if no_use(node.state))
 
     # Looking
 
@@ -110,6 +125,12 @@ class Slurm(Actuator):
 
     def _exclude(self, job: str, nodes: set[str]) -> None:
         self._ways.scontrol("update", f"jobid={job}", f"excnodelist={','.join(sorted(nodes, key=natural))}")
+
+
+def no_use(state: str) -> bool:
+    """Whether no job can start on a node in this state, such as "IDLE+DRAIN" or "DOWN*" (which does not respond)."""
+    words = state.upper().split("+")
+    return any(word.endswith("*") or word.rstrip("*~#!%$@^-") in _NO_USE for word in words)
 
 
 def node_look(aim: Aim, nodes: list[NodeState]) -> Look:
@@ -178,4 +199,4 @@ class SlurmSettings(ActuatorSettings, tag="slurm", frozen=True, kw_only=True, fo
         )
 
 
-__all__ = ["Slurm", "SlurmJob", "SlurmSettings", "node_look"]
+__all__ = ["Slurm", "SlurmJob", "SlurmSettings", "no_use", "node_look"]

@@ -133,7 +133,8 @@ class ActuatorState(models.Model):
     partitions = models.JSONField(
         default=dict, help_text="The nodes of each partition, names with commas between them."
     )
-    partitions_at = models.DateTimeField(null=True, blank=True, help_text="When the partitions were last told.")
+    down = models.JSONField(default=list, help_text="The nodes on which no job can start.")
+    partitions_at = models.DateTimeField(null=True, blank=True, help_text="When partitions and nodes were last told.")
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.cluster}"

@@ -82,7 +82,7 @@ class FakeSlurm:
         if self.unseen:
             self.unseen -= 1
             raise Unseen("no answer")
-        return [self.states[name] for name in names if name in self.states]
+        return [self.states[name] for name in names or self.states if name in self.states]
 
     def scontrol(self, *arguments: str) -> None:
         verb = arguments[0]

@@ -12,14 +12,16 @@ from django.utils import timezone
 
 from recovery import guards, moves, propose, standing
 from recovery.acting import sites
+from recovery.actuators.slurm import no_use
 from recovery.facts import Element
-from recovery.models import ActuatorState, Consideration
+from recovery.models import Action, ActuatorState, Consideration
 from recovery.plan import decode
 from tests.recovery.acting import acting_on
 from tests.recovery.deciding import a_cluster, a_policy, failed, judged
 from tests.recovery.fake_slurm import FakeSlurm
 from tests.verdicts.builders import a_ruleset
 from verdicts import conclude
+from verdicts.collectors.slurm_records import NodeState
 
 pytestmark = pytest.mark.django_db
 
@@ -70,7 +72,43 @@ def test_a_job_that_fills_its_partition_is_proposed_and_held_up(slurm: FakeSlurm
     a_policy(mode="automatic")
     verdict = judged(failed())
     (proposal,) = propose.consider(verdict.pk)
-    assert proposal.state == "open"
+    # It acts by itself when there is room, as long as it is good.
+    assert proposal.state == "approved" and not Action.objects.exists()
     assert "nodes that must stay: 1 nodes of partition batch would be left" in " ".join(
         Consideration.objects.get().said
     )
+
+
+def test_nodes_on_which_no_job_can_start_are_no_room(slurm: FakeSlurm) -> None:
+    slurm.parts = {"batch": frozenset(f"gpu-0{number}" for number in range(1, 5))}
+    sites.tell()
+    a_policy()
+    (proposal,) = propose.consider(judged(failed()).pk)
+    plan = decode(proposal.plan_json)
+    assert guards.check(plan, standing.facts(plan), plan.caps) == []
+    slurm.states = {
+        "gpu-03": NodeState("gpu-03", "IDLE+DRAIN"),
+        "gpu-04": NodeState("gpu-04", "DOWN*"),
+        "gpu-02": NodeState("gpu-02", "ALLOCATED"),
+    }
+    sites.tell()
+    (refusal,) = guards.check(plan, standing.facts(plan), plan.caps)
+    assert (refusal.guard, refusal.clears) == ("capacity", True)
+    assert "1 nodes of partition batch would be left, and the job needs 2" in refusal.said
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"),
+    [
+        ("IDLE", False),
+        ("MIXED+PLANNED", False),
+        ("IDLE~", False),
+        ("IDLE+POWERED_DOWN", False),
+        ("IDLE+DRAIN", True),
+        ("DOWN*+DRAIN", True),
+        ("IDLE*", True),
+        ("ALLOCATED+NOT_RESPONDING", True),
+    ],
+)
+def test_which_states_of_a_node_let_no_job_start(state: str, wanted: bool) -> None:
+    assert no_use(state) is wanted
