@@ -24,7 +24,7 @@ MAX_RANK = 10_000_000
 #: As long as a node's name can be; the store's columns hold no more.
 MAX_NAME = 255
 
-TOPOLOGY_KINDS = ("switch", "rail", "rack", "power", "image", "maintenance")
+TOPOLOGY_KINDS = ("switch", "rail", "rack", "power", "image", "maintenance", "driver")
 MAX_NODES = 100_000
 
 

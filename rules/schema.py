@@ -35,7 +35,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "nodes": 'Its nodes; Slurm host lists such as "gpu-[01-04]" are expanded.',
         "ranks": "Where each rank ran, by rank number; without it the placement is read off the logs.",
         "image": "The container image.",
-        "topology": "What nodes share: kind (switch, rail, rack, power, image, maintenance), element, its nodes.",
+        "topology": "What nodes share: kind (switch, rail, rack, power, image, maintenance, driver), element, nodes.",
         "clock_bounds": "By source, by how many seconds its clocks can be wrong; overrides the usual bounds.",
         "utc_offset": 'The zone of stamps that carry none: "+01:00" or "Z".',
         "collectors": "What collectors said of their sources, when they ran before.",

@@ -1,4 +1,4 @@
-"""Finding what the affected nodes share and the other members do not: a switch, a rack, an image."""
+"""Finding what the affected nodes share and the other members do not: a switch, a rack, an image, a driver."""
 
 from collections.abc import Sequence
 
@@ -16,6 +16,7 @@ DOMAINS = {
     "power": Domain.FACILITY,
     "image": Domain.CONTAINER_IMAGE,
     "maintenance": Domain.MAINTENANCE,
+    "driver": Domain.HOST_SOFTWARE,
 }
 #: Two nodes that share something may do so by chance; below this a shared element is no explanation.
 MIN_NODES = 2

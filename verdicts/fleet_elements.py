@@ -18,9 +18,15 @@ from verdicts.own import OWN_ROW, own
 #: Topology is read from so many of the latest attempts that say any: it changes seldom, and is large.
 MOST_DESCRIBED = 200
 MOST_COMPARED = 5_000
+#: As the attempt's topology says it of its nodes; a job may run on several.
+_DRIVERS = """(
+    SELECT string_agg(version, ' and ' ORDER BY version)
+    FROM jsonb_object_keys(attempt.body #> '{topology,driver}') AS version
+)"""
 #: By what attempts are compared: the parameter's value, its name, and the SQL of it.
 COMPARED = {
     "image": ("Container image", "attempt.body ->> 'image'"),
+    "driver": ("Driver version", _DRIVERS),
     "partition": ("Partition", 'attempt."partition"'),
     "cluster": ("Cluster", "row.cluster"),
     "workload": ("Workload", "row.workload"),

@@ -173,6 +173,13 @@ def test_the_same_fault_on_all_nodes_of_one_switch_is_the_switch() -> None:
     assert (verdict.attributed_domain, verdict.affected_nodes) == (Domain.NETWORK_FABRIC, [])
 
 
+def test_the_same_fault_on_all_nodes_with_one_driver_is_the_driver() -> None:
+    attempt = msgspec.structs.replace(an_attempt(), topology={"driver": {"550.54.15": ["n1", "n2"]}})
+    verdict = judged(fault("gpu", "n1", 11) + fault("gpu", "n2", 12), attempt=attempt)
+    assert verdict.shared_element and verdict.shared_element.kind == "driver"
+    assert (verdict.attributed_domain, verdict.affected_nodes) == (Domain.HOST_SOFTWARE, [])
+
+
 def test_nothing_at_all_is_unattributed_and_says_what_is_missing() -> None:
     verdict = judged([], of=[])
     assert verdict.attributed_domain is Domain.UNATTRIBUTED

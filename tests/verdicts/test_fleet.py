@@ -41,15 +41,14 @@ def a_failure(
 ) -> Any:
     """A verdict that blames a node, so many days ago."""
     end = NOW - timedelta(days=days)
-    given = {"image": more.pop("image")} if "image" in more else {}
+    given = {name: more.pop(name) for name in ("image", "topology") if name in more}
     attempt = an_attempt(
         job or f"{node}-{days}",
         cluster=cluster,
         end=end.isoformat(),
         nodes=["n1", "n2", "n3", "n4"],
-        topology=TOPOLOGY,
         workload="llm",
-        **given,
+        **{"topology": TOPOLOGY, **given},
     )
     line = evidence("NVRM: Xid (PCI:0000:65:00): 79", f"syslog/{node}.log:3", node=node)
     cause = finding("f1", rule, rule, domain=domain, strength="strong", evidence=[line], nodes=[node])
@@ -64,6 +63,15 @@ def a_failure(
         "demoted": [follows],
     }
     return a_verdict(attempt, body(**(said | more)))
+
+
+def test_attempts_are_compared_by_the_drivers_that_their_topology_names() -> None:
+    for number, driver in enumerate(("550.54.15", "550.54.15", "535.161.08")):
+        a_failure(days=1 + number, topology=TOPOLOGY | {"driver": {driver: ["n1", "n2"]}})
+    a_failure(days=9, topology=TOPOLOGY | {"driver": {"550.54.15": ["n1"], "535.161.08": ["n2"]}})
+    a_failure(days=10)
+    found = {one.value: one.attempts for one in fleet_elements.compared("driver", SPAN)}
+    assert found == {"550.54.15": 2, "535.161.08": 1, "535.161.08 and 550.54.15": 1, "": 1}
 
 
 def a_success(days: float) -> Any:
