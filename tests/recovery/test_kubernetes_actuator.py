@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import kmock
+import msgspec
 import pytest
-from lightkube.models.batch_v1 import Job, JobSpec, JobStatus
+from lightkube.models.batch_v1 import Job, JobSpec, JobStatus, JobTemplateSpec
 from lightkube.models.core_v1 import Affinity, Container, Node, NodeSpec, PodSpec, PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
 
@@ -43,6 +44,33 @@ def merged(old: Any, change: Any) -> Any:
         else:
             kept[key] = merged(kept.get(key), value)
     return kept
+
+
+def accepted(plural: str, thing: dict[str, Any]) -> None:
+    """What is there after a change is what the API's own types can hold: no field unknown, none of another type.
+
+    The emulator would take anything; a real server refuses the type and drops the field. JobSet and Kueue have no
+    types in lightkube: of these the templates of jobs are looked at, which are the API's own.
+    """
+    if plural == "jobsets":
+        for job in thing["spec"]["replicatedJobs"]:
+            _held(JobTemplateSpec, job["template"])
+    elif plural in ("jobs", "nodes"):
+        _held(Job if plural == "jobs" else Node, thing)
+
+
+def _held(model: Any, thing: dict[str, Any]) -> None:
+    kept = model.from_dict(thing).to_dict()
+    lost = _paths(thing) - _paths(kept)
+    assert not lost, f"{model.__name__} has no {', '.join(sorted(lost))}"
+
+
+def _paths(thing: Any, before: str = "") -> set[str]:
+    if isinstance(thing, dict):
+        return {path for key, value in thing.items() for path in _paths(value, f"{before}.{key}")}
+    if isinstance(thing, list):
+        return {path for place, value in enumerate(thing) for path in _paths(value, f"{before}[{place}]")}
+    return set() if thing is None else {before}
 
 
 @dataclass
@@ -81,6 +109,7 @@ class Server:
         assert status == ("status" in change), "the status has a path of its own"
         self.patches.append((path, change))
         made = self.cluster.put(plural, merged(found, change))
+        accepted(plural, made)
         self.after(plural, made)
         if fate == "timeout":
             return kmock.Response(status=504, payload={"message": "timed out"})
@@ -114,6 +143,15 @@ def a_job(*, labels: dict[str, str] | None = None, suspend: bool = False, affini
         ),
         status=JobStatus(startTime=at(0)),
     )
+
+
+def test_the_check_of_types_sees_a_field_and_a_type_that_the_api_does_not_have() -> None:
+    job = a_job().to_dict()
+    accepted("jobs", job)
+    with pytest.raises(AssertionError, match=r"Job has no \.spec\.suspended"):
+        accepted("jobs", merged(job, {"spec": {"suspended": True}}))
+    with pytest.raises(msgspec.ValidationError):
+        accepted("jobs", merged(job, {"spec": {"suspend": "yes"}}))
 
 
 def test_a_job_is_suspended_told_what_to_avoid_and_resumed(server: Server) -> None:
