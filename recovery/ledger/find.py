@@ -18,6 +18,7 @@ from verdicts.keyset import MOST_COUNTED, CursorError
 #: Links between an entry and the checkpoint that covers it, walked while a page waits.
 MOST_WALKED = 10_000
 _CURSOR = re.compile(r"([ab])([0-9]{1,18})")
+_NAMELESS = re.compile(r"[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def page_about(kind: str, subject: str, facts: dict[str, Any]) -> str:
 
 
 def gist(facts: dict[str, Any], most: int = 4) -> str:
-    """A few of the facts in a line: what is not nested, and not a hash."""
+    """A few of the facts in a line: what is not nested, and no hash or id."""
     said = [
         f"{name.replace('_', ' ')} {', '.join(map(str, value[:3])) if isinstance(value, list) else value}"
         for name, value in facts.items()
@@ -179,7 +180,7 @@ def gist(facts: dict[str, Any], most: int = 4) -> str:
 def _plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(isinstance(item, str | int) for item in value)
-    return not (isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value))
+    return not (isinstance(value, str) and _NAMELESS.fullmatch(value))
 
 
 # --- Figures --------------------------------------------------------------------------------------

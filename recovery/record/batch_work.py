@@ -85,7 +85,8 @@ def _written(row: ExportedRecord) -> Written:
     if of.asked_by is None or not of.asked_by.is_active or not of.asked_by.has_perm(permissions.EXPORT_LEDGER):
         raise NotPermitted("who asked for it may not export records any more")
     place = batch.folder_of(row.batch_id)
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for made in (place.parent, place):  # evidence is for the site's own account alone
+        made.mkdir(mode=0o700, exist_ok=True)
     if shutil.disk_usage(place).free < LEAST_FREE:
         raise NoRoom("the disk of the exported records is nearly full")
     _tidy(place, row)

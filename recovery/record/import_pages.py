@@ -43,7 +43,9 @@ def upload(request: Request) -> HttpResponse:
 def _take(request: Request) -> HttpResponse:
     try:
         file = _file(request)
-        loaded = load.load(cast("BinaryIO", file.file), load.known_keys(), actor=Actor.user(request.user), by=request.user)
+        loaded = load.load(
+            cast("BinaryIO", file.file), load.known_keys(), actor=Actor.user(request.user), by=request.user
+        )
     except TooLarge as error:
         return _refused(request, str(error), 413)
     except BadRecord as error:
