@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
@@ -47,7 +47,7 @@ def ports(span: Span, *, cluster: str = "", text: str = "", owner: str = "") -> 
                    count(DISTINCT row.id) FILTER (WHERE named.status = ANY (%s)),
                    count(DISTINCT row.id) FILTER (WHERE row.tags @> ARRAY['l:wrong']),
                    min(row.happened_at), max(row.happened_at), array_agg(DISTINCT named.symptom)
-            FROM {_JOINED} AND row.happened_at >= %s AND row.happened_at < %s
+            FROM {_JOINED} AND named.happened_at >= %s AND named.happened_at < %s
                   AND (%s = '' OR row.cluster = %s) AND (%s = '' OR named.owner = %s)
                   AND strpos(lower(named.owner || ' ' || named.port), %s) > 0
             GROUP BY 1, 2, 3, 4
@@ -57,12 +57,6 @@ def ports(span: Span, *, cluster: str = "", text: str = "", owner: str = "") -> 
             [list(BLAMES), span.after, span.before, cluster, cluster, owner, owner, text.casefold()],
         )
         return [Port(*row) for row in cursor.fetchall()]
-
-
-def repeat_offenders(before: datetime, days: int, most: int) -> list[Port]:
-    """The ports that standing verdicts of the last days hold to be a cause twice or more."""
-    found = ports(Span(before - timedelta(days=days), before))
-    return [one for one in found if one.blamed > 1][:most]
 
 
 # --- One port -----------------------------------------------------------------------------------

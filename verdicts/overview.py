@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from verdicts import fleet_ports, permissions, wording
+from verdicts import permissions, wording
 from verdicts.charts import whole_ticks, words
 from verdicts.facets import text_of
 from verdicts.guard import Request, permitted
@@ -18,7 +18,6 @@ from verdicts.overview_find import OFFENDER_DAYS, RIGHT_DAYS, WEEKS, Overview, o
 
 #: Domains that a chart tells apart; the others are one colour, and the table has them all.
 MOST_DRAWN = 6
-MOST_PORTS = 5
 
 
 @require_safe
@@ -33,16 +32,10 @@ def page(request: Request) -> HttpResponse:
         "figure": _figure(found) if any(week.total.count for week in found.weeks) else None,
         "weeks": WEEKS,
         "offender_days": OFFENDER_DAYS,
-        "ports": offending_ports(found),
         "right_days": RIGHT_DAYS,
         "nothing_stored": not found.today and not Attempt.objects.exists(),
     }
     return render(request, "verdicts/overview.html", context)
-
-
-def offending_ports(found: Overview) -> list[fleet_ports.Port]:
-    """The switches and ports that were held to be a cause twice or more lately."""
-    return fleet_ports.repeat_offenders(found.now, OFFENDER_DAYS, MOST_PORTS)
 
 
 def _tiles(found: Overview) -> list[dict[str, Any]]:
@@ -168,7 +161,7 @@ def as_data(found: Overview) -> dict[str, Any]:
             ],
             "ports": [
                 {"cluster": one.cluster, "of": one.of, "owner": one.owner, "port": one.port, "count": one.blamed}
-                for one in offending_ports(found)
+                for one in found.ports
             ],
         },
         "wrong": {

@@ -15,6 +15,7 @@ from django.http import QueryDict
 from rules.words import Domain, State
 from verdicts import source_find
 from verdicts.filters import NOT_ANALYSED
+from verdicts.fleet_ports import Port
 from verdicts.keyset import MOST_COUNTED, MOST_READ
 from verdicts.listing import asked
 from verdicts.models import Attempt, Blame, Discovery, SourceState, WeekTally
@@ -32,7 +33,8 @@ FAILED = (
 )
 WEEKS = 12
 OFFENDER_DAYS = 14
-MOST_OFFENDERS = 10
+MOST_OFFENDERS, MOST_PORTS = 10, 5
+_PLACE = ("cluster", "name", "port")
 #: A machine that was blamed once had a fault; one that was blamed so often is a matter for repair.
 OFFENDS_FROM = 2
 RIGHT_DAYS = 30
@@ -95,6 +97,7 @@ class Overview:
     domains: list[str]
     nodes: list[Offender]
     shared: list[Offender]
+    ports: list[Port]
     wrong: Number
     decided: Number
     wrongness: Share
@@ -184,18 +187,25 @@ def _weeks(now: datetime) -> tuple[list[Week], list[str]]:
     return weeks, domains
 
 
-def _offenders(now: datetime) -> tuple[list[Offender], list[Offender]]:
-    """Machines, and elements that machines share, that were blamed for several failures of late."""
+def _offenders(now: datetime) -> tuple[list[Offender], list[Offender], list[Port]]:
+    """Machines, elements that machines share, and ports, that were blamed for several failures of late."""
     since = now - timedelta(days=OFFENDER_DAYS)
     said = _said(_failed(after=_stamp(since)))
-    blamed = Blame.objects.filter(happened_at__gte=since, state__in=FAILED).values_list("kind", "cluster", "name")
-    often = blamed.annotate(number=Count("pk")).filter(number__gte=OFFENDS_FROM).order_by("-number", "cluster", "name")
+    blamed = Blame.objects.filter(happened_at__gte=since, state__in=FAILED).values_list(
+        "kind", "cluster", "name", "port"
+    )
+    often = blamed.annotate(number=Count("pk")).filter(number__gte=OFFENDS_FROM).order_by("-number", *_PLACE)
     nodes, shared = (often.filter(kind=kind)[:MOST_OFFENDERS] for kind in ("node", "shared"))
+    found = nodes.union(shared, often.filter(kind__in=("port_of_switch", "port_of_node"))[:MOST_PORTS], all=True)
     told: dict[str, list[Offender]] = {"node": [], "shared": []}
-    for kind, cluster, name, number in sorted(nodes.union(shared, all=True), key=lambda row: (-row[3], *row[1:3])):
-        place = {kind: name, "cluster": cluster or "none"}
-        told[kind].append(Offender(cluster, name, Number(number, _with(said, **place), MOST_READ)))
-    return told["node"], told["shared"]
+    ports = []
+    for kind, cluster, name, port, number in sorted(found, key=lambda row: (-row[4], *row[1:4])):
+        if kind in told:
+            place = {kind: name, "cluster": cluster or "none"}
+            told[kind].append(Offender(cluster, name, Number(number, _with(said, **place), MOST_READ)))
+        else:
+            ports.append(Port(cluster, kind.removeprefix("port_of_"), name, port, blamed=number))
+    return told["node"], told["shared"], ports
 
 
 def _latest() -> datetime | None:
@@ -222,7 +232,7 @@ def overview(now: datetime) -> Overview:
     )
     today, today_total = _today(since)
     weeks, domains = _weeks(hour)
-    nodes, shared = _offenders(hour)
+    nodes, shared, ports = _offenders(hour)
     return Overview(
         now=now,
         since=since,
@@ -237,6 +247,7 @@ def overview(now: datetime) -> Overview:
         domains=domains,
         nodes=nodes,
         shared=shared,
+        ports=ports,
         wrong=wrong,
         decided=decided,
         wrongness=share(min(wrong.count, decided.count), decided.count),

@@ -41,19 +41,23 @@ ORDER BY 1, 2, 3
 """
 _BLAMED = """
 WITH counted AS (
-    SELECT id, happened_at, state, cluster, 'node' AS kind, unnest(nodes) AS name
+    SELECT id, happened_at, state, cluster, 'node' AS kind, unnest(nodes) AS name, '' AS port
     FROM verdicts_listrow WHERE is_current AND origin = 'own'
     UNION ALL
-    SELECT id, happened_at, state, cluster, 'shared', shared
+    SELECT id, happened_at, state, cluster, 'shared', shared, ''
     FROM verdicts_listrow WHERE is_current AND origin = 'own' AND shared <> ''
+    UNION ALL
+    SELECT DISTINCT listed.id, listed.happened_at, state, cluster, 'port_of_' || named."of", named.owner, named.port
+    FROM verdicts_listrow AS listed JOIN verdicts_namedport AS named ON named.verdict_id = listed.verdict_id
+    WHERE is_current AND origin = 'own' AND named.status IN ('cause', 'candidate')
 ), told AS (
-    SELECT "row", happened_at, state, cluster, kind, name FROM verdicts_blame
+    SELECT "row", happened_at, state, cluster, kind, name, port FROM verdicts_blame
 )
 SELECT DISTINCT id FROM (
     (SELECT * FROM counted EXCEPT ALL SELECT * FROM told)
     UNION ALL
     (SELECT * FROM told EXCEPT ALL SELECT * FROM counted)
-) AS different (id, happened_at, state, cluster, kind, name)
+) AS different (id, happened_at, state, cluster, kind, name, port)
 ORDER BY 1
 """
 

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from verdicts import tally
 from verdicts.bench import fill as filling
 from verdicts.models import Attempt, ListRow, Observation, Verdict
 
@@ -31,6 +32,7 @@ def test_a_made_up_store_is_listed_as_triggers_would_and_is_measured(
     assert Observation.objects.count() == 600
     assert Verdict.objects.current().count() > 100
     listed = rows()
+    assert tally.differences() == tally.misblamed() == []
     with connection.cursor() as cursor:
         cursor.execute("SELECT verdicts_list_rows((SELECT array_agg(id) FROM verdicts_attempt))")
         cursor.execute(

@@ -36,7 +36,7 @@ from verdicts.shares import share
 pytestmark = pytest.mark.django_db
 
 NOW = datetime(2026, 11, 25, 10, 30, tzinfo=UTC)
-QUERIES = 10
+QUERIES = 9
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from random import Random
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,7 +15,7 @@ from django.db.utils import OperationalError
 
 from rules.attempt import Attempt as GivenAttempt
 from rules.words import Domain, State
-from tests.verdicts.page_bodies import a_verdict, an_attempt, body
+from tests.verdicts.page_bodies import a_verdict, an_attempt, body, finding
 from verdicts import tally
 from verdicts.choices import Origin
 from verdicts.models import Attempt, Blame, ListRow, WeekTally
@@ -68,7 +69,8 @@ class _History:
                 terminal_state=self.random.choice(ENDED).value,
                 attributed_domain=self.random.choice(BLAMED).value,
                 affected_nodes=[{"name": name, "gpus": [], "ranks": [], "links": []} for name in names],
-                shared_element={"kind": "switch", "name": "leaf-3", "nodes": names} if len(names) > 2 else None,
+                shared_element={"kind": "switch", "name": "leaf-3", "nodes": names} if names else None,
+                causes=[_down(f"f{number}") for number in range(self.random.randrange(3))],
             )
             a_verdict(found, said, number=found.verdicts.count() + 1)
 
@@ -79,6 +81,12 @@ class _History:
     def _any(self, among: QuerySet[Attempt]) -> Attempt | None:
         found = list(among.order_by("job_id"))
         return self.random.choice(found) if found else None
+
+
+def _down(identity: str) -> dict[str, Any]:
+    """A finding that blames a port."""
+    locus = {"switch": "leaf-3", "port": "7"}
+    return finding(identity, "network.link-down", "A link went down", domain="network_fabric", locus=locus)
 
 
 def told() -> Counter[tuple[str, str, str]]:
@@ -106,7 +114,7 @@ def test_whatever_happens_tally_and_blame_are_what_the_list_has(seed: int) -> No
     assert tally.differences() == []
     assert tally.misblamed() == []
     before, blamed = told(), blame()
-    assert len(blamed) > 1
+    assert {kind for kind, _ in blamed} == {"node", "shared", "port_of_switch"}
     tally.fold()
     assert WeekTally.objects.count() == len([number for number in before.values() if number])
     assert +told() == +before

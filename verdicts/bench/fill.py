@@ -64,6 +64,7 @@ COLUMNS = {
     "verdicts_verdict_nodes": "verdict_id node_id",
     "verdicts_finding": "verdict_id finding status rule symptom domain role strength title node gpu rank count "
     "explained_by",
+    "verdicts_namedport": "verdict_id finding status symptom of owner port happened_at",
     "verdicts_review": "id verdict_id author_id label actual_domain actual_nodes note created_at replaced_at",
     "verdicts_attributionrequest": "id attempt_id mode state created_at due_at tries error fence lease_owner "
     "verdict_id finished_at",
@@ -283,6 +284,9 @@ class _Maker:
                 )
                 for index, (kind, by, status, blames) in enumerate(found, start=1)
             ]
+            if symptom == "link_down":
+                port = (pk, "f1", found[0][2], symptom, "node", place, "mlx5_2 port 1", happened)
+                rows["verdicts_namedport"].append(port)
         if state in BAD and random.random() < 0.02:
             label = random.choices(("right", "wrong", "undecidable"), (80, 12, 8))[0]
             actual = "storage" if label == "wrong" else ""

@@ -115,7 +115,7 @@ class WeekTally(models.Model):
 
 
 class Blame(models.Model):
-    """A node that a standing row of this site names as affected, or the element that its nodes share.
+    """A node that a standing row of this site names as affected, the element that its nodes share, a port it blames.
 
     The database keeps it beside the list, as it does `WeekTally`: to count whom failures blame, no list row is read.
     """
@@ -124,8 +124,11 @@ class Blame(models.Model):
     happened_at = models.DateTimeField()
     state = models.TextField()
     cluster = models.TextField(blank=True)
-    kind = models.TextField(help_text="node, or shared: an element that affected nodes share.")
+    kind = models.TextField(
+        help_text="node; shared: an element that affected nodes share; port_of_switch, port_of_node."
+    )
     name = models.TextField()
+    port = models.TextField(blank=True, db_default="", help_text="Of name.")
 
     class Meta:
         indexes = [models.Index(fields=["kind", "happened_at"], include=["state", "cluster", "name"], name="blame_at")]

@@ -1,6 +1,7 @@
 """Ports that findings name, as rows: what the fleet's pages about switches and their ports count."""
 
 from django.db import models
+from django.db.models.functions import Now
 
 from verdicts.choices import FindingStatus
 from verdicts.models.checks import closed
@@ -21,6 +22,9 @@ class NamedPort(models.Model):
     of = models.CharField(max_length=8, help_text="What has the port: switch or node.")
     owner = models.CharField(max_length=255, help_text="Its name.")
     port = models.CharField(max_length=255, blank=True, help_text="Empty where a switch is named without a port.")
+    happened_at = models.DateTimeField(
+        db_default=Now(), editable=False, help_text="The verdict's; the database copies it."
+    )
 
     class Meta:
         ordering = ["id"]
@@ -29,7 +33,10 @@ class NamedPort(models.Model):
             closed("port", "status", FindingStatus),
             models.CheckConstraint(name="port_of", condition=models.Q(of__in=["switch", "node"])),
         ]
-        indexes = [models.Index(fields=["owner", "port", "verdict"], name="port_named")]
+        indexes = [
+            models.Index(fields=["owner", "port", "verdict"], name="port_named"),
+            models.Index(fields=["happened_at"], name="port_at"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.owner} {self.port}"
