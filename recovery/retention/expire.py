@@ -63,7 +63,7 @@ def run(*, now: datetime | None = None, seconds: float = WORK_SECONDS) -> Done:
     if not done.more:
         words.without_attempt(now)
         _drift_checks(now)
-    if done.attempts:
+    if done.gone:
         told = {kept: gone._asdict() for kept, gone in done.gone.items()}
         log.info("retention.expired", attempts=done.attempts, classes=told, more=done.more)
     return done

@@ -1,13 +1,15 @@
 """What an address asks of the lists of what expires and of holds, for page and API alike, and what a new hold says."""
 
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.core.paginator import Page
 from django.db.models import QuerySet
 from django.http import QueryDict
 from django.utils import timezone
+from django.utils.functional import cached_property
 
 from recovery.models import Hold
 from recovery.models.retention import STANDING
@@ -19,6 +21,7 @@ from rules.attempt import InputError
 from verdicts.keeping import OF_ATTEMPTS, TITLES, Kept
 from verdicts.list_form import id_of
 from verdicts.models import Attempt, Cluster
+from verdicts.paging import PAGE_SIZE, CappedPaginator
 from verdicts.storable import storable_text
 
 
@@ -76,6 +79,20 @@ class ExpiryForm(OfCluster):
             rows = rows.filter(since__lt=before - days)
         rows = rows.annotate(held=is_held(), busy=is_busy(), expires=expires_at(self.kept))
         return rows.select_related("cluster", "workload").defer("body").order_by("since", "id")
+
+
+class ExpiryPages(CappedPaginator):
+    """The same list in pages, counted the way its index goes."""
+
+    @cached_property
+    def seen(self) -> int:
+        """The rows there are, or one more than the cap."""
+        return find.seen(cast("QuerySet[Any]", self.object_list))
+
+
+def page_of(rows: QuerySet[Any], number: str | None) -> Page[Any]:
+    """The page that an address asks for; a number that is none or too large gives the nearest page."""
+    return ExpiryPages(rows, PAGE_SIZE).get_page(number)
 
 
 class HoldsForm(OfCluster):

@@ -33,7 +33,7 @@ def retention(request: Request) -> HttpResponse:
         "tab": "retention",
         "form": form,
         "now": timezone.now(),
-        "page": page_of(form.rows(), request.GET.get("page")),
+        "page": forms.page_of(form.rows(), request.GET.get("page")),
     }
     if part_wanted(request, "results"):
         return render(request, "recovery/retention/page.html#results", context)
