@@ -37,7 +37,7 @@ def siblings(attempt: Attempt) -> list[ListRow]:
     return list(
         rows.exclude(attempt_id=attempt.pk)
         .select_related("attempt")
-        .only("job_id", "domain", "strength", "attempt__restart_count", "attempt__ended_at")
+        .only("job_id", "domain", "strength", "origin", "attempt__restart_count", "attempt__ended_at")
         .order_by("-happened_at", "-id")[:MOST_SIBLINGS]
     )
 
@@ -59,7 +59,7 @@ def same_cause(attempt: Attempt, body: Body) -> list[Related]:
     rows = (
         ListRow.objects.filter(where, is_current=True, tags__overlap=[f"r:{rule}:cause" for rule in rules])
         .exclude(attempt_id=attempt.pk)
-        .only("job_id", "workload", "happened_at", "nodes", "domain", "strength", "verdict_id")
+        .only("job_id", "workload", "happened_at", "nodes", "domain", "strength", "origin", "verdict_id")
         .order_by("-happened_at", "-id")[:MOST_RELATED]
     )
     return [Related(row=row, shares=_shares(row, nodes, switches, image)) for row in rows]

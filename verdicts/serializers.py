@@ -168,6 +168,7 @@ class VerdictRowSerializer(serializers.ModelSerializer[Verdict]):
     workload = serializers.CharField(source="attempt.workload.name", default="")
     job_id = serializers.CharField(source="attempt.job_id")
     restart_count = serializers.IntegerField(source="attempt.restart_count")
+    origin = serializers.CharField(source="attempt.origin", help_text="own, or imported from another site.")
     nodes: Any = serializers.SlugRelatedField(slug_field="name", many=True, read_only=True)
     ruleset = serializers.CharField(source="ruleset.digest")
     coverage = serializers.SerializerMethodField()
@@ -189,6 +190,7 @@ class VerdictRowSerializer(serializers.ModelSerializer[Verdict]):
             "workload",
             "job_id",
             "restart_count",
+            "origin",
             "nodes",
             "coverage",
             "ended_at",

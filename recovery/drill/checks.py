@@ -44,7 +44,7 @@ def verified(body: BinaryIO, keys: Collection[str]) -> tuple[Record | None, Seen
     report = record.report
     said = (
         f"{report.files} files with {report.bytes:,} bytes are what was signed by {report.public_key[:16]}…;"
-        f" {report.entries} entries of the ledger with their chain"
+        f" {report.entries} of the ledger's entries with their chain"
     )
     facts = {
         "public_key": report.public_key,
@@ -68,7 +68,7 @@ def missing(record: Record, must: Collection[str] = ()) -> Seen:
         return failed(f"not listed: {', '.join(sorted(wanted - set(listed)))}", **facts)
     if not listed:
         return passed("every input is there and whole, so that none is listed", **facts)
-    return passed(f"{len(listed)} are listed, among them all {len(wanted)} that have to be", **facts)
+    return passed(f"{', '.join(sorted(listed))}: {len(wanted)} have to be listed, and are", **facts)
 
 
 def _gaps(record: Record) -> Iterator[str]:

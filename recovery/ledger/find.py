@@ -138,6 +138,7 @@ def _own(entry: LedgerEntry, link: LedgerLink) -> list[str]:
 _PAGES = {
     "verdict": "verdicts:detail",
     "attempt": "verdicts:attempt",
+    "drill": "recovery:drill",
     "proposal": "recovery:proposal",
     "exportbatch": "recovery:batch",
     "importedrecord": "verdicts:attempt",

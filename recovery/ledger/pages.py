@@ -1,6 +1,7 @@
 """The pages of the ledger: the list, one entry with its proof, and the export."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -20,6 +21,7 @@ from recovery.models import LedgerEntry
 from recovery.words import EntryKind
 from verdicts.guard import Request, part_wanted, permitted
 from verdicts.keyset import CursorError
+from verdicts.models import Attempt
 from verdicts.permissions import may_read
 
 A_PAGE = 50
@@ -43,7 +45,7 @@ def entries(request: Request) -> HttpResponse:
         "section": "ledger",
         "form": form,
         "found": found,
-        "rows": [_row(entry) for entry in found.rows],
+        "rows": _rows(found.rows),
         "start": start,
         "next": f"{start}{join}cursor={found.next}" if found.next else "",
         "previous": f"{start}{join}cursor={found.previous}" if found.previous else "",
@@ -55,12 +57,21 @@ def entries(request: Request) -> HttpResponse:
     return render(request, "recovery/ledger.html", context | {"standing": find.standing()})
 
 
-def _row(entry: LedgerEntry) -> dict[str, Any]:
+def _rows(entries: Sequence[LedgerEntry]) -> list[dict[str, Any]]:
+    """What is shown of entries. An attempt that is gone, as those of drills are, has no page to lead to."""
+    wanted = {entry.attempt for entry in entries if entry.attempt}
+    there = set(Attempt.objects.filter(pk__in=wanted).values_list("pk", flat=True)) if wanted else set()
+    return [_row(entry, gone=bool(entry.attempt) and entry.attempt not in there) for entry in entries]
+
+
+def _row(entry: LedgerEntry, *, gone: bool) -> dict[str, Any]:
     facts = entry.body.get("facts", {})
+    lost = gone and entry.subject_kind in ("attempt", "verdict", "importedrecord")
     return {
         "entry": entry,
+        "gone": gone,
         "what": ENTRIES.get(entry.kind, entry.kind),
-        "about": find.page_about(entry.subject_kind, entry.subject, facts),
+        "about": "" if lost else find.page_about(entry.subject_kind, entry.subject, facts),
         "gist": find.gist(facts),
     }
 
@@ -72,7 +83,7 @@ def entry(request: Request, number: int) -> HttpResponse:
     one = LedgerEntry.objects.select_related("link").filter(link__number=number).first()
     if one is None:
         raise Http404
-    context = _row(one) | {
+    context = _rows([one])[0] | {
         "section": "ledger",
         "contents": find.contents_of([one]).get(one.pk, []),
         "proof": find.proof_of(one),

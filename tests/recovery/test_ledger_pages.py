@@ -85,7 +85,7 @@ def test_the_list_is_filtered_by_kind_actor_subject_and_attempt(reader: Client) 
 
 
 def test_the_list_costs_few_queries(reader: Client, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
-    with django_assert_max_num_queries(11):
+    with django_assert_max_num_queries(12):
         reader.get("/ledger/")
 
 

@@ -49,7 +49,7 @@ def test_a_list_has_what_is_imported_marked_and_no_drill(every: dict[Origin, Ver
     assert "drill" not in page
     for origin in (Origin.OWN, Origin.IMPORTED):
         rows = client.get("/api/v1/verdicts", {"origin": origin.value}).json()["results"]
-        assert [row["id"] for row in rows] == [str(every[origin].pk)]
+        assert [(row["id"], row["origin"]) for row in rows] == [(str(every[origin].pk), origin.value)]
         jobs = client.get("/api/v1/attempts", {"origin": origin.value}).json()["results"]
         assert [job["job_id"] for job in jobs] == [origin.value]
     assert client.get("/api/v1/verdicts", {"origin": "drill"}).status_code == 400
