@@ -79,6 +79,7 @@ class Run:
         self._order = itertools.count()
         self._waiting: list[Job] = []
         self._drained: set[int] = set()
+        self._gone: dict[int, set[int]] = {}  # of each job, the nodes that it lost since it was placed
         self._said: dict[tuple[int, int], Said] = {}
         self._times: Counter[tuple[int, int]] = Counter()
         self._lost: defaultdict[str, float] = defaultdict(float)
@@ -245,7 +246,8 @@ class Run:
             for node in fault.places:
                 if self._owner.get(node, job) is job:
                     self._take_out(node, fault.at + fault.lasts - self._now)
-        mine = [node for node in job.nodes if self._owner.get(node) is job]
+        gone = self._gone.pop(job.number, ())
+        mine = [node for node in job.nodes if node not in gone] if gone else list(job.nodes)
         wanting = job.size - len(mine)
         job.nodes = tuple(mine)
         if wanting > len(self._free):
@@ -266,9 +268,8 @@ class Run:
             self._later(self._now + after, self._crash, job, job.epoch, fault)
 
     def _lasting(self, job: Job) -> list[Fault]:
-        found = [self._broken[node] for node in job.nodes if node in self._broken]
-        mine = set(job.nodes)
-        found += [fault for fault in self._shared.values() if mine & set(fault.places)]
+        found = [fault for node, fault in self._broken.items() if self._owner.get(node) is job]
+        found += [fault for fault in self._shared.values() if any(self._owner.get(n) is job for n in fault.places)]
         return [*found, job.bug] if job.bug else found
 
     def _reaches(self, fault: Fault, job: Job) -> bool:
@@ -283,7 +284,10 @@ class Run:
 
     def _leave(self, node: int) -> None:
         """A node is not to be used: its job will have to find another."""
-        if self._owner.pop(node, None) is None and node in self._free:
+        job = self._owner.pop(node, None)
+        if job is not None:
+            self._gone.setdefault(job.number, set()).add(node)
+        elif node in self._free:
             self._free.remove(node)
 
     def _take_out(self, node: int, hours: float) -> None:

@@ -341,7 +341,7 @@ class Ours:
             elements=list(self._elements(taken, away)),
             restarts=job.history,
             wrong=self.wrong[-50:],
-            alike=sum(one.symptom == plan.symptom and one.at > week for one in self.made),
+            alike=sum(one.symptom == plan.symptom and one.at > week for one in self.made) if self.wrong else 0,
             shared=shared,
         )
 
