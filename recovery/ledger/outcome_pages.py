@@ -142,15 +142,15 @@ FORMS: dict[str, tuple[str, Callable[[OutcomesForm], Iterator[str]]]] = {
 
 @require_safe
 @permitted(may_read)
-def export(request: Request, kind: str) -> HttpResponse:
+def export(request: Request, form: str) -> HttpResponse:
     """All proposals of the address as a file."""
-    if kind not in FORMS:
+    if form not in FORMS:
         raise Http404
-    form = OutcomesForm(request.GET)
-    if form.errors:  # the list says what is wrong with it
+    asked = OutcomesForm(request.GET)
+    if asked.errors:  # the list says what is wrong with it
         return redirect(f"{reverse('recovery:outcomes')}?{request.GET.urlencode()}")
-    content, write = FORMS[kind]
-    response = StreamingHttpResponse((part.encode() for part in write(form)), content_type=content)
-    response["Content-Disposition"] = f'attachment; filename="inquest-outcomes-{timezone.now():%Y%m%dT%H%M%SZ}.{kind}"'
+    content, write = FORMS[form]
+    response = StreamingHttpResponse((part.encode() for part in write(asked)), content_type=content)
+    response["Content-Disposition"] = f'attachment; filename="inquest-outcomes-{timezone.now():%Y%m%dT%H%M%SZ}.{form}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response  # type: ignore[return-value]

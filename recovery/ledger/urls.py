@@ -8,7 +8,7 @@ urlpatterns = [
     path("ledger/", pages.entries, name="ledger"),
     path("ledger/export/", pages.export, name="ledger-export"),
     path("ledger/outcomes/", outcome_pages.page, name="outcomes"),
-    path("ledger/outcomes/export/<str:kind>/", outcome_pages.export, name="outcomes-export"),
+    path("ledger/outcomes/export/<str:form>/", outcome_pages.export, name="outcomes-export"),
     path("ledger/<int:number>/", pages.entry, name="ledger-entry"),
     path("ledger/<int:number>/proof/", pages.proof, name="ledger-proof"),
 ]

@@ -23,6 +23,7 @@ from playwright.sync_api import Page
 from recovery import brakes, exclusions, propose
 from recovery.ledger import entries as ledger
 from recovery.models import Anomaly, Exclusion, Policy, Proposal
+from recovery.record import batch
 from recovery.words import ActionKind, AnomalyKind, BrakeKind, EntryKind, ExclusionKind, VetoKind
 from rules.words import Domain
 from tests.browser.conftest import Visit
@@ -85,6 +86,7 @@ def samples() -> dict[str, Any]:
         "subscription_id": good.pk,
         "node_id": Node.objects.get(name="n1").pk,
         "kind": "switch",
+        "batch_id": batch.ask("", by=a_user("lena-of-the-samples", "lead"), via="console").pk,
         "element": "leaf-1",
     }
 
