@@ -24,8 +24,10 @@ from recovery.record.read import open_record
 from recovery.words import EntryKind
 from rules.ruleset import load_ruleset
 from rules.verdict import verdict_digest
+from tests.recovery.deciding import judged
 from tests.recovery.recording import Made, changed, files, made
 from tests.verdicts.builders import a_user, an_attempt
+from verdicts.models import RulesetText
 from verdicts.record import record_attempt
 
 pytestmark = pytest.mark.django_db
@@ -307,3 +309,20 @@ def test_a_record_is_made_by_command_button_and_api(tmp_path: Path, settings: Se
     client.raise_request_exception = False
     assert client.post(pages[0]).status_code == client.get(pages[1]).status_code == 503
     assert told.count() == 3
+
+
+def test_rules_whose_text_was_not_kept_are_said_to_be_missing(tmp_path: Path, settings: Settings) -> None:
+    settings.INQUEST_LEDGER_KEY_FILE = str(tmp_path / "key.pem")
+    settings.INQUEST_LEDGER_CHECKPOINT_FILE = str(tmp_path / "checkpoints")
+    attempt, _ = record_attempt(an_attempt())
+    verdict = judged(attempt)
+    RulesetText.objects.filter(pk=verdict.ruleset_id).delete()
+    path = tmp_path / "out.zip"
+    assert run("export", str(attempt.pk), "-o", str(path)).exit_code == 0
+    digest = verdict.ruleset.digest
+    missing = {one.input: one.said for one in open_record(io.BytesIO(path.read_bytes())).report.missing}
+    assert missing[f"ruleset:{digest}"] == "its text was not kept: it was used before texts were"
+    assert f"Missing: ruleset:{digest}: its text was not kept" in run("verify", str(path)).output
+    assert "its text was not kept" in files(path.read_bytes())["index.html"].decode()
+    said = run("explain", str(path))
+    assert (said.exit_code, "are not in the record: their text was not kept" in said.output) == (2, True)
