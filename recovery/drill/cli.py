@@ -62,6 +62,7 @@ def drill(
     except (OSError, UnicodeDecodeError) as error:
         _fail(3, str(error))
     try:
+        record.end_lost()
         asked = record.ask(via="command-line", attempt=attempt)
         done = run.carry_out(asked.pk, where=where) or _of_a_worker(asked)
         checks = list(done.checks.all())

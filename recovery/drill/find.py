@@ -37,7 +37,7 @@ def scheduled() -> QuerySet[Drill]:
 def is_due(now: datetime) -> bool:
     """Whether the schedule wants one now: none was begun within the interval, and none is open."""
     every = interval()
-    if every is None or scheduled().filter(OPEN_DRILL).exists():
+    if every is None or Drill.objects.filter(OPEN_DRILL).exists():
         return False
     return not scheduled().filter(asked_at__gt=now - every).exists()
 
@@ -79,7 +79,6 @@ def standing(now: datetime | None = None) -> Standing:
     every = interval()
     overdue = None
     if every is not None:
-        # Where none passed ever, the first that was asked for says since when one is wanted.
         since = passed.finished_at if passed else _first()
         if since is not None and since + every + GRACE < now:
             overdue = since + every
@@ -91,4 +90,5 @@ def _passed(over: QuerySet[Drill]) -> Drill | None:
 
 
 def _first() -> datetime | None:
-    return scheduled().order_by("asked_at").values_list("asked_at", flat=True).first()
+    """Since when one is wanted where none has passed: since the site has a ledger."""
+    return LedgerEntry.objects.order_by("at").values_list("at", flat=True).first()

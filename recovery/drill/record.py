@@ -5,21 +5,24 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from recovery import permissions
 from recovery.drill import find, report
-from recovery.drill.seen import Seen
+from recovery.drill.seen import Seen, not_checked
 from recovery.ledger import entries as ledger
 from recovery.ledger.entries import Actor
 from recovery.models import Drill, DrillCheck
+from recovery.models.drill import OPEN_DRILL
 from recovery.words import CheckOutcome, DrillState, EntryKind
 from verdicts.choices import Origin
 from verdicts.models import Attempt
 from verdicts.record import NotPermitted
 from verdicts.storable import storable, storable_text
 
+#: Advisory: one is asked for at a time.
+_LOCK = (715025, 11)
 LOST = "the process that carried it out ended before it did"
 
 
@@ -41,11 +44,13 @@ def ask(*, via: str, by: User | None = None, attempt: UUID | None = None) -> Dri
             raise NotNow("attempt: it was made up for another drill")
         drill.job_id = found.job_id
     drill.facts = {"asked_by": by.get_username() if by else via}
-    try:
-        with transaction.atomic():
-            drill.save(force_insert=True)
-    except IntegrityError as error:
-        raise NotNow("a drill is asked for or going on already") from error
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", _LOCK)
+        # The accounts of drills are shared: who ended first would switch them off for the other.
+        if Drill.objects.filter(OPEN_DRILL).exists():
+            raise NotNow("a drill is asked for or going on already")
+        drill.save(force_insert=True)
     return drill
 
 
@@ -122,15 +127,20 @@ def end(drill: Drill, actor: Actor, *, facts: Mapping[str, Any]) -> Drill:
     return drill
 
 
-def end_lost() -> int:
-    """End drills whose process is gone: they did not pass. Says how many."""
+@transaction.atomic
+def break_off(drill: Drill, actor: Actor, why: str, *, facts: Mapping[str, Any]) -> Drill:
+    """End a drill that does not come to its end: it did not pass."""
     now = timezone.now()
-    rows = list(find.lost(now))
+    Drill.objects.filter(pk=drill.pk, started_at=None).update(started_at=now)
+    place = drill.checks.count() + 1
+    seen = not_checked(why)
+    saw(drill, place, "end", "Did the drill come to its end?", seen, at=now, seconds=0.0)
+    return end(drill, actor, facts=facts)
+
+
+def end_lost() -> int:
+    """End drills whose process is gone. Says how many."""
+    rows = list(find.lost(timezone.now()))
     for drill in rows:
-        with transaction.atomic():
-            Drill.objects.filter(pk=drill.pk, started_at=None).update(started_at=now)
-            place = drill.checks.count() + 1
-            lost = Seen(CheckOutcome.NOT_CHECKED, LOST)
-            saw(drill, place, "lost", "Did the drill come to its end?", lost, at=now, seconds=0.0)
-            end(drill, Actor.system("drill"), facts={})
+        break_off(drill, Actor.system("drill"), LOST, facts={})
     return len(rows)

@@ -61,6 +61,10 @@ def carry_out(drill_id: UUID, *, where: Where | None = None) -> Drill | None:
         one = _Drill(drill, where, actor, stack)
         try:
             one.all()
+        except BaseException as error:
+            # Somebody ended the command, or the worker's time is over.
+            record.break_off(drill, actor, f"it was broken off: {type(error).__name__}", facts=one.found)
+            raise
         finally:
             one.clean_up()
     return record.end(drill, actor, facts=one.found)

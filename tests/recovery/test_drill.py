@@ -66,6 +66,10 @@ def drilled(**more: object) -> Drill:
     return done
 
 
+def interrupt(*_given: object) -> None:
+    raise KeyboardInterrupt
+
+
 def said(drill: Drill) -> dict[str, str]:
     """What came of each check."""
     return {check.name: f"{check.outcome}: {check.seen}" for check in drill.checks.all()}
@@ -117,6 +121,12 @@ def test_the_command_says_what_failed_and_ends_with_it(
     assert "FAILED: Is it refused to who has no token" in told.output
     assert "it was handed out" in told.output
     assert not Attempt.objects.exists()
+    # One that is interrupted is ended as not passed, and leaves nothing.
+    with monkeypatch.context() as broken:
+        broken.setattr(checks, "verified", interrupt)
+        assert CliRunner().invoke(main, ["drill"]).exit_code == 1
+    assert said(Drill.objects.first())["end"] == "not_checked: it was broken off: KeyboardInterrupt"  # type: ignore[arg-type]
+    assert not Attempt.objects.exists() and not AuthToken.objects.exists()
     # A site that does not answer: what could not be asked is not passed, and what was made up is gone all the same.
     settings.INQUEST_PUBLIC_URL = "http://127.0.0.1:9"
     monkeypatch.undo()
@@ -146,7 +156,7 @@ def test_a_drill_whose_process_is_gone_did_not_pass() -> None:
     assert record.end_lost() == 1
     drill.refresh_from_db()
     assert drill.state == "incomplete"
-    assert said(drill) == {"lost": f"not_checked: {record.LOST}"}
+    assert said(drill) == {"end": f"not_checked: {record.LOST}"}
 
 
 def test_a_failed_or_overdue_drill_is_shown_where_people_look(client: Client, settings: Settings) -> None:
@@ -165,6 +175,7 @@ def test_a_failed_or_overdue_drill_is_shown_where_people_look(client: Client, se
     assert done.state == "passed" and not shown()
     long_ago = timezone.now() - timedelta(hours=settings.INQUEST_DRILL_HOURS) - find.GRACE - timedelta(hours=1)
     Drill.objects.update(finished_at=long_ago, asked_at=long_ago)
+    assert find.standing().overdue == long_ago + timedelta(hours=settings.INQUEST_DRILL_HOURS)
     assert find.is_due(timezone.now()) and shown()
     settings.INQUEST_DRILL_HOURS = 0
     assert not find.is_due(timezone.now()) and not shown()
