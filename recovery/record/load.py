@@ -24,6 +24,7 @@ from recovery.ledger.entries import Actor
 from recovery.record import again, extend
 from recovery.record.container import BadRecord
 from recovery.record.read import Record, VerdictOf, open_record
+from recovery.retention import of_record
 from recovery.words import EntryKind
 from rules.attempt import Attempt as GivenAttempt
 from rules.attempt import CollectorReport as GivenReport
@@ -115,6 +116,7 @@ def _store(record: Record, actor: Actor, by: User | None) -> Loaded:
     stored = _observations(record, attempt)
     _rest(record, attempt, record.verdicts)
     imported = ImportedRecord.objects.create(attempt=attempt, origin=record.report.attempt, **_told_of(record, by))
+    of_record.take_over(record, attempt)
     _enter(record, imported, actor)
     return Loaded(attempt.pk, new=True, observations=stored, verdicts=len(record.verdicts))
 

@@ -3,22 +3,28 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from itertools import islice
+from typing import Annotated, Any
 
+import msgspec
 from django.conf import settings
 
 from recovery.ledger.entries import spelled
-from recovery.record.read import Missing
+from recovery.record.read import Missing, Record
 from recovery.retention import due, find, holds
 from rules.verdict import plain_text
 from verdicts.expired import in_words, tombstones_of
 from verdicts.keeping import Kept
-from verdicts.models import Attempt, Verdict
+from verdicts.models import Attempt, Tombstone, Verdict
+from verdicts.redaction import clean_text
+from verdicts.storable import storable_text
 
 #: Classes of attempts that a record contains. Of progress it has what was detected, which stays.
 CONTAINED = (Kept.LINES, Kept.QUOTES)
 #: Holds that are named, and how much is said of each.
 MOST_HOLDS, MOST_TEXT = 5, 120
+#: Tombstones that are taken over from a record, and how much of each rule.
+MOST_STONES, MOST_RULE = 100, 500
 
 
 def tags(attempt: Attempt, at: datetime) -> list[tuple[str, str]]:
@@ -65,6 +71,30 @@ def tombstones(attempt: Attempt) -> Iterator[dict[str, Any]]:
             "bytes": stone.bytes,
             "rule": stone.rule,
         }
+
+
+class _Stone(msgspec.Struct, frozen=True):
+    kept: Kept
+    at: datetime
+    rows: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+    bytes: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+    rule: str
+
+
+def take_over(record: Record, attempt: Attempt) -> None:
+    """Mark an imported attempt with what had expired where its record was made: it was there, and is not here either.
+
+    Raises BadRecord.
+    """
+    if not record.has("expired.jsonl"):
+        return
+    for told in islice(record.rows("expired.jsonl", _Stone), MOST_STONES):
+        rule = f"{clean_text(storable_text(told.rule))[:MOST_RULE]}; where its record was made"
+        stone = Tombstone(
+            attempt=attempt, kept=told.kept.value, at=told.at, rows=told.rows, bytes=told.bytes, rule=rule
+        )
+        Tombstone.objects.bulk_create([stone], ignore_conflicts=True)
+        Attempt.objects.filter(pk=attempt.pk).update(**{f"{told.kept.value}_expired_at": told.at})
 
 
 def left_sha256(attempt: Attempt, verdict: Verdict) -> str:

@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -20,14 +19,15 @@ from recovery.ledger import export as ledger_export
 from recovery.ledger import keys as ledger_keys
 from recovery.ledger.entries import Actor
 from recovery.models import Intake, LedgerContent, Proposal
-from recovery.record import again, export
+from recovery.record import again, export, load
 from recovery.record.read import Record, open_record
 from recovery.retention import expire, holds
 from recovery.retention.holds import Scope
 from recovery.words import ActionKind, RejectReason
+from rules.attempt import InputError
 from rules.observation import Observation
 from rules.words import Source
-from tests.recovery.deciding import a_policy, from_now_on
+from tests.recovery.deciding import a_policy, failed, from_now_on, judged
 from tests.recovery.recording import an_incident, chained
 from tests.verdicts.builders import a_report, a_user
 from verdicts import conclude, talk
@@ -154,7 +154,7 @@ def test_what_expired_is_nowhere_while_the_chain_verifies(attempt: Attempt, clie
     settings.INQUEST_KEEP_DAYS = settings.INQUEST_KEEP_DAYS | {"words": 1}
     later = timezone.now() + timedelta(days=2)
     done = expire.run(now=later)
-    assert set(done.gone) == {"lines", "quotes", "progress", "words"}
+    assert set(done.gone) == {"lines", "quotes", "words"}
     assert expire.run(now=later).attempts == 0
     chained()
 
@@ -176,9 +176,28 @@ def test_what_expired_is_nowhere_while_the_chain_verifies(attempt: Attempt, clie
     verdict.refresh_from_db()
     assert verdict.body_sha256 == issued
     assert verdict.body["causes"][0]["evidence"][0]["ref"]
+    imported(data, attempt, record.report.public_key)
 
 
-def test_a_record_is_kept_no_longer_than_what_it_contains_and_names_the_hold(attempt: Attempt) -> None:
+def imported(data: bytes, attempt: Attempt, key: str) -> None:
+    """Elsewhere, the record of what expired is imported with its tombstones."""
+    elsewhere = "00000000-0000-4000-8000-000000000000"
+    with connection.cursor() as cursor:
+        # As if this were another site: it has neither the job nor the attempt.
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute("UPDATE verdicts_attempt SET id = %s, job_id = 'moved' WHERE id = %s", [elsewhere, attempt.pk])
+        cursor.execute("SET LOCAL session_replication_role = origin")
+    loaded = load.load(io.BytesIO(data), frozenset({key}), actor=Actor.system("test"))
+    there = Attempt.objects.get(pk=loaded.attempt)
+    assert there.lines_expired_at is not None
+    assert all(stone.rule.endswith("where its record was made") for stone in there.tombstones.all())
+    with pytest.raises(InputError, match="expired"):
+        conclude.request_attribution(there.pk, Mode.SLOW)
+
+
+def test_a_record_is_kept_no_longer_than_what_it_contains_and_names_the_hold() -> None:
+    attempt = failed()
+
     def until(record: Record) -> int:
         day = timezone.datetime.fromisoformat(record.report.info["Inquest-Expires"]).date()
         return (day - timezone.now().date()).days
@@ -197,8 +216,10 @@ def test_a_record_is_kept_no_longer_than_what_it_contains_and_names_the_hold(att
     assert b"Held when it was made" in whole(record)
 
 
-def test_what_is_quoted_goes_only_with_its_tombstone_and_a_plan_changes_in_nothing_else(attempt: Attempt) -> None:
-    proposal: Any = Proposal.objects.filter(attempt=attempt).first()
+def test_what_is_quoted_goes_only_with_its_tombstone_and_a_plan_changes_in_nothing_else() -> None:
+    attempt = failed()
+    judged(attempt)
+    proposal = propose.propose_by_hand(attempt, ActionKind.NOTIFY, [], by=a_user("lena", "lead"), reason="tell them")
     plan = {**proposal.plan, "nodes": ["gpu-99"]}
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL inquest.erase = 'on'")
