@@ -15,6 +15,7 @@ from recovery import permissions
 from recovery.ledger import entries as ledger
 from recovery.ledger.entries import Actor
 from recovery.models import Brake, Veto
+from recovery.policies.promote import demote_all
 from recovery.stop_file import killed
 from recovery.words import BrakeKind, EntryKind, VetoKind
 from rules.attempt import InputError
@@ -73,6 +74,9 @@ def pull(
                 },
                 erasable={"reason": reason},
             )
+        if made and kind is BrakeKind.STOP:
+            # In the same moment: one that is released before anybody looks must not leave a policy acting by itself.
+            demote_all(cluster.name if cluster else None, "a stop was pulled", Actor.system("breaker"))
     return pulled
 
 

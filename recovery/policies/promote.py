@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from recovery import permissions
@@ -138,8 +139,11 @@ def demote_by_hand(scope_id: UUID, to: PolicyMode, *, by: User, reason: str) -> 
 
 
 def demote_all(cluster: str | None, why: str, actor: Actor) -> int:
-    """Nothing acts by itself any more on a cluster, or anywhere if none is named: for a breaker. Says how many did."""
-    scopes = Scope.objects.filter(mode=PolicyMode.AUTOMATIC.value)
+    """Nothing acts by itself any more on a cluster, or anywhere if none is named: for a breaker. Says how many did.
+
+    What only waits for a replay to be given `automatic` back is not given it.
+    """
+    scopes = Scope.objects.filter(Q(mode=PolicyMode.AUTOMATIC.value) | Q(mode_until__isnull=False))
     found = list(scopes if cluster is None else scopes.filter(cluster=cluster))
     for scope in found:
         demote(scope, why, actor)

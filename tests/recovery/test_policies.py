@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from recovery import brakes
 from recovery.models import Brake, LedgerEntry, Policy, Promotion, Scope
 from recovery.policies import find as policy_find
 from recovery.policies import labels
@@ -195,6 +196,24 @@ def test_a_stop_ends_automatic(automatic: Scope) -> None:
     policies.sweep()
     automatic.refresh_from_db()
     assert automatic.mode == ADVISORY
+
+
+def test_a_stop_that_is_released_before_anybody_looks_ends_automatic_too(automatic: Scope) -> None:
+    zoe, cluster = a_user("zoe", "lead"), Cluster.objects.get(name="alpha")
+    stop = brakes.pull(cluster, BrakeKind.STOP, "smoke", zoe)
+    automatic.refresh_from_db()
+    assert (automatic.mode, automatic.mode_until) == (ADVISORY, None)
+    brakes.release(stop.pk, by=zoe, reason="no fire")
+    policies.sweep()
+    automatic.refresh_from_db()
+    assert automatic.mode == ADVISORY
+
+
+def test_a_stop_takes_from_what_waits_for_a_replay_too(automatic: Scope) -> None:
+    Scope.objects.filter(pk=automatic.pk).update(mode=ADVISORY)
+    brakes.pull(None, BrakeKind.STOP, "smoke", a_user("zoe", "lead"))
+    automatic.refresh_from_db()
+    assert (automatic.mode, automatic.mode_until) == (ADVISORY, None)
 
 
 def test_two_wrong_actions_within_a_week_end_automatic_with_the_second_label(automatic: Scope) -> None:
