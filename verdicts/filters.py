@@ -134,7 +134,7 @@ class VerdictFilter(filters.FilterSet):
     attempt = filters.UUIDFilter(field_name="attempt_id", help_text="Id of an attempt; its older verdicts too.")
     coverage = AnyOf(
         choices=_choices(COVERAGE),
-        help_text="whole: every source was seen whole; degraded: one failed or came in part; "
+        help_text="whole: every source was seen whole; degraded: one failed, came in part, or is never empty and was; "
         "narrow: some were not collected; may be repeated.",
     )
     missing = AnyOf(

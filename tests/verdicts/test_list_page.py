@@ -14,12 +14,14 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
+from rules.words import Source
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import (
     a_verdict,
     ambiguous_body,
     an_attempt,
     body,
+    coverage,
     no_failure_body,
     nvlink_attempt,
     nvlink_body,
@@ -514,6 +516,16 @@ def test_the_keys_are_switched_off_for_a_person_and_stay_off(as_: Visitor) -> No
     client.post("/verdicts/keys/", {"on": "false"})
     assert 'data-keys="off"' in client.get(LIST).content.decode()
     assert 'data-keys="on"' in as_("lead").get(LIST).content.decode()
+
+
+def test_a_source_that_is_never_empty_and_was_is_not_seen_whole(as_: Visitor) -> None:
+    all_but = {source.value: "empty" for source in Source} | {"syslog": "ok", "scheduler": "ok", "kubernetes": "ok"}
+    a_verdict(an_attempt("1"), body(coverage=coverage(**all_but | {"applog": "ok"})))
+    a_verdict(an_attempt("2"), body(coverage=coverage(**all_but)))
+    client = as_("viewer")
+    assert "job 1" in client.get(LIST, {"coverage": "whole"}).content.decode()
+    assert "job 2" not in client.get(LIST, {"coverage": "whole"}).content.decode()
+    assert "job 2" in client.get(LIST, {"coverage": "degraded", "missing": "applog"}).content.decode()
 
 
 # --- Budgets: they may only shrink --------------------------------------------------------------
