@@ -63,7 +63,7 @@ def drill(
         _fail(3, str(error))
     try:
         record.end_lost()
-        asked = record.ask(via="command-line", attempt=attempt)
+        asked = record.ask(via=run.COMMAND, attempt=attempt)
         done = run.carry_out(asked.pk, where=where) or _of_a_worker(asked)
         checks = list(done.checks.all())
     except Attempt.DoesNotExist:

@@ -25,6 +25,7 @@ from recovery.drill.seen import Seen, failed, not_checked, passed
 from recovery.ledger import keys as ledger_keys
 from recovery.ledger.entries import Actor
 from recovery.models import Drill, LedgerCheckpoint, LedgerEntry
+from recovery.record.export import by_command
 from recovery.record.read import Record
 from recovery.words import EntryKind
 from rules.verdict import ENGINE
@@ -34,6 +35,9 @@ from verdicts.models import Attempt
 from verdicts.redaction import current_redactor
 
 log = logging.getLogger(__name__)
+
+#: How a drill says that the command began it.
+COMMAND = "command-line"
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def carry_out(drill_id: UUID, *, where: Where | None = None) -> Drill | None:
     drill = record.take(drill_id, address=where.address, host=socket.gethostname())
     if drill is None:
         return None
-    actor = Actor.user(drill.asked_by) if drill.asked_by else Actor.system("drill")
+    actor = _actor(drill)
     with ExitStack() as stack:
         one = _Drill(drill, where, actor, stack)
         try:
@@ -68,6 +72,12 @@ def carry_out(drill_id: UUID, *, where: Where | None = None) -> Drill | None:
         finally:
             one.clean_up()
     return record.end(drill, actor, facts=one.found)
+
+
+def _actor(drill: Drill) -> Actor:
+    if drill.asked_by is not None:
+        return Actor.user(drill.asked_by)
+    return by_command() if drill.via == COMMAND else Actor.system("drill")
 
 
 def site_keys() -> frozenset[str]:

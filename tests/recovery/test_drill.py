@@ -20,7 +20,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from attribution_site import metrics
 from attribution_site.cli import main
-from recovery.drill import checks, find, people, planted, record, run, sample
+from recovery.drill import checks, find, people, planted, record, run, sample, tasks
 from recovery.drill.fetch import NotAsked, Site
 from recovery.models import Drill, DrillCheck, LedgerEntry
 from recovery.words import CheckOutcome
@@ -59,13 +59,6 @@ def site(live_server: LiveServer, transactional_db: None, settings: Settings, mo
     return str(live_server.url)
 
 
-def drilled(**more: object) -> Drill:
-    """A drill, asked for and carried out."""
-    done = run.carry_out(record.ask(via="api").pk, **more)  # type: ignore[arg-type]
-    assert done is not None
-    return done
-
-
 def interrupt(*_given: object) -> None:
     raise KeyboardInterrupt
 
@@ -76,9 +69,12 @@ def said(drill: Drill) -> dict[str, str]:
 
 
 def test_a_site_that_is_right_passes_and_keeps_nothing_of_it(site: str, client: Client) -> None:
-    done = drilled()
+    tasks.drill()
+    done = Drill.objects.get()
     told = said(done)
-    assert (done.state, list(told)) == ("passed", EVERYTHING), told
+    assert (done.state, done.via, list(told)) == ("passed", "schedule", EVERYTHING), told
+    tasks.drill()  # not again within its interval
+    assert Drill.objects.count() == 1
     # Nothing of it is left but what the drill and the ledger say.
     assert not Attempt.objects.exists() and not Node.objects.exists() and not ListRow.objects.exists()
     assert not AuthToken.objects.exists()
