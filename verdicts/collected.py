@@ -4,7 +4,7 @@ Every attempt passes here once for each of its sources, so that the statements a
 takes several times as long as PostgreSQL needs for them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,7 +17,7 @@ from verdicts import observation_rows
 from verdicts.choices import Mode
 from verdicts.conclude import LATE_EVIDENCE_DELAY
 from verdicts.conclude import ask as ask_attribution
-from verdicts.models import Attempt
+from verdicts.models import Attempt, CollectionTask
 from verdicts.report_rows import report_body, timeless
 from verdicts.storable import storable_struct
 
@@ -31,16 +31,26 @@ class _Before(NamedTuple):
     asked: bool
 
 
-def store_collected(attempt: Attempt, given: Sequence[GivenObservation], report: GivenReport) -> None:
+def store_collected(
+    attempt: Attempt,
+    given: Sequence[GivenObservation],
+    report: GivenReport,
+    *,
+    configured: Collection[str] = (),
+) -> None:
     """Store what one collector obtained of its source.
 
     The caller holds the attempt's lock. A later round that obtained less takes nothing away: the source could not be
-    asked, broke off sooner, or keeps nothing for so long. Then the earlier report stands.
+    asked, broke off sooner, or keeps nothing for so long. Then the earlier report stands. `configured` are the names
+    of the cluster's sources: what one gave that has another name now is replaced by what it gives under that.
     """
     report = storable_struct(report)
     before = _before(attempt, report)
     if before.status is not None and _is_less(report, before):
         return
+    renamed = 0
+    if before.status is None and before.anything and configured and report.status is ReportStatus.OK:
+        renamed = _without_renamed(attempt, report.source.value, configured)
     rows = observation_rows.rows_of(attempt.body, given)
     held: set[str] = set()
     if before.status is not None:
@@ -57,11 +67,31 @@ def store_collected(attempt: Attempt, given: Sequence[GivenObservation], report:
     if refused:
         attempt.cut[mine_cut] = refused[report.source.value]
     body = report_body(report)
-    changed = bool(fitting or held - set(rows)) or before.status is None or timeless(before.report) != timeless(body)
+    changed = (
+        bool(renamed or fitting or held - set(rows))
+        or before.status is None
+        or timeless(before.report) != timeless(body)
+    )
     attempt.generation += changed
     _write(attempt, report, body)
     if changed and before.asked:
         ask_attribution(attempt, Mode.SLOW, delay=LATE_EVIDENCE_DELAY)
+
+
+def _without_renamed(attempt: Attempt, source: str, configured: Collection[str]) -> int:
+    """Take out what collectors gave of this source under names that are in the clusters file no more; says how much.
+
+    Only what was collected: what somebody sent has no collection, whatever name it came under.
+    """
+    told = CollectionTask.objects.filter(collection__attempt=attempt, source=source).exclude(name__in=configured)
+    old = list(told.values_list("name", flat=True).distinct())
+    if not old:
+        return 0
+    for name in old:
+        attempt.cut.pop(f"{source} {name}", None)
+    gone, _ = attempt.observations.filter(source=source, collector__in=old).delete()
+    reports, _ = attempt.reports.filter(source=source, collector__in=old).delete()
+    return gone + reports
 
 
 def _is_less(report: GivenReport, before: _Before) -> bool:

@@ -231,7 +231,9 @@ def _store(
     """Store what one source gave, end its row, and the round if it was the last. Raises LeaseLost."""
     attempt = _locked_attempt(collection.pk)
     attempt.cluster = collection.attempt.cluster  # it never has another one
-    store_collected(attempt, observations, report)
+    cluster = current_clusters().named(attempt.cluster.name)
+    configured = [source.name for source in cluster.source] if cluster else []
+    store_collected(attempt, observations, report, configured=configured)
     lease.release(
         RequestState.DONE,
         status=report.status.value,

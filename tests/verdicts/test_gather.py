@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from rules.attempt import Attempt as GivenAttempt
 from rules.words import ReportStatus, Source
-from tests.verdicts.builders import an_attempt
+from tests.verdicts.builders import an_attempt, an_observation
 from verdicts import clusters, conclude, discover, gather, limits, record, sources
 from verdicts.choices import CollectionReason, Mode, RequestState
 from verdicts.collectors.ask import Ask, BudgetSpent, SourceError, Unreachable
@@ -341,6 +341,18 @@ def test_a_source_taken_out_of_the_file_takes_its_evidence_not_along(
     assert task.status == ReportStatus.NOT_CONFIGURED
     assert verdict_of(attempt).domain == "resource_exhaustion"
     assert coverage(attempt)["applog"][0] == "ok"
+
+
+def test_a_source_that_was_renamed_is_not_counted_twice(cluster: Any) -> None:
+    attempt = over(cluster({"applog": gives(*[LINE] * 30)}))
+    gather.work()
+    record.add_observations(attempt.pk, [an_observation(7, collector="applog.sent")])
+    cluster({"applog.new": gives(*[LINE] * 30)})
+    gather.ask(attempt.pk)
+    gather.work()
+    assert set(attempt.observations.values_list("collector", flat=True)) == {"applog.new", "applog.sent"}
+    assert sum(attempt.observations.filter(collector="applog.new").values_list("count", flat=True)) == 30
+    assert [row.collector for row in CollectorReport.objects.all()] == ["applog.new"]
 
 
 def test_a_partial_round_that_obtained_more_replaces_what_was_there(cluster: Any) -> None:
