@@ -141,6 +141,10 @@ def test_one_at_a_time_by_who_may_and_a_lost_one_is_ended(client: Client) -> Non
     with pytest.raises(record.NotNow, match="already"):
         record.ask(via="api", by=lead)
     client.force_login(lead)
+    assert "It waits for a worker" in client.get(f"/recovery/drills/{drill.pk}/").content.decode()
+    assert ">Asked for</span>" in client.get("/recovery/drills/?via=console").content.decode()
+    assert client.get("/api/v1/drills?state=passed").json()["count"] == 0
+    assert client.get("/api/v1/drills/standing").json()["wants_somebody"] is False
     assert client.post("/api/v1/drills", {"attempt": str(drill.pk)}, content_type="application/json").status_code == 400
     assert client.post("/recovery/drills/run/", {"attempt": "none"}).status_code == 400
 
