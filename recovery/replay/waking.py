@@ -1,9 +1,9 @@
 """Waking workers for replays, without keeping them from anything else.
 
 Replays share the workers and the queue of attributions, so that each replay uses every worker there is. A task works
-for a second at most and gives way at once when an attribution is owed. What keeps it going is a message of its own at
-the queue's end. A message that lay there for long tells that the queue is crowded: it is not sent again, so that only
-as many go round as there are workers; the sweep sees to it that there are some.
+for a second at most, and does attributions that are owed first, between any two attempts. What keeps it going is a
+message of its own at the queue's end. One that lay there for long tells that the queue is crowded: it is not sent again
+while another worker is at it, so that about as many go round as there are workers.
 """
 
 from celery import current_app
@@ -17,8 +17,8 @@ from verdicts.waking import wake_task
 TASK = "recovery.replay"
 #: So many messages are sent for a replay that nobody works on: more workers than that are woken one by one.
 FIRST = 16
-#: Seconds after which a message is not sent again.
-CROWDED = 1.0
+#: Seconds after which a message is not sent again where another worker is at it.
+CROWDED = 3.0
 
 
 def now() -> float:
@@ -47,7 +47,11 @@ def sweep() -> int:
     waiting = takeable.values("pk")[:FIRST].count()
     if not waiting:
         return 0
-    held = ReplayChunk.objects.filter(state=RequestState.RUNNING.value, lease_until__gt=Now())
-    number = 1 if held.exists() else waiting
+    number = 1 if at_work() else waiting
     wake(number)
     return number
+
+
+def at_work() -> bool:
+    """Whether a worker has a chunk."""
+    return ReplayChunk.objects.filter(state=RequestState.RUNNING.value, lease_until__gt=Now()).exists()

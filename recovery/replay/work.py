@@ -19,7 +19,7 @@ from recovery.replay import begin, gate, waking
 from recovery.replay.conclude import Answer, Question, answer, question_of
 from recovery.replay.rulesets import NoRuleset
 from recovery.replay.words import ItemOutcome, ReplayState
-from verdicts import limits
+from verdicts import conclude, limits
 from verdicts.choices import RequestState
 from verdicts.lease import Kept, Lease, LeaseLost, Turns
 from verdicts.models import AttributionRequest
@@ -38,15 +38,20 @@ def work(sent: float) -> int:
     """Work for a turn. `sent` is when the message was: see `waking`. Says how many attempts were done."""
     crowded = waking.now() - sent > waking.CROWDED
     done = run(TURN)
-    if not crowded and ReplayChunk.objects.takeable(Now()).exists():
+    # Where the queue is crowded fewer go on, but never nobody: that would be to wait for the sweep.
+    if ReplayChunk.objects.takeable(Now()).exists() and not (crowded and waking.at_work()):
         waking.wake()
     return done
 
 
 def run(seconds: float, *, alone: bool = False) -> int:
-    """Take chunks until none is left or the time is up; gives way to attributions unless `alone`."""
+    """Take chunks until none is left or the time is up; unless `alone`, attributions that are owed come first."""
     end, done, turns = time.monotonic() + seconds, 0, Turns(ReplayChunk)
-    while time.monotonic() < end and (alone or not _others_wait()) and (lease := turns.take()) is not None:
+    while time.monotonic() < end:
+        if not alone and _others_wait():
+            conclude.work()
+        if (lease := turns.take()) is None:
+            break
         try:
             done += _chunk(lease, end, alone=alone)
         except LeaseLost:

@@ -20,7 +20,7 @@ from tests.recovery.replaying import DISK, FAN, LINK, a_rule, concluded, in_forc
 from tests.verdicts.builders import a_user, an_attempt
 from verdicts.choices import Mode
 from verdicts.conclude import request_attribution
-from verdicts.models import Attempt, Observation, Verdict
+from verdicts.models import Attempt, AttributionRequest, Observation, Verdict
 from verdicts.record import record_attempt
 from verdicts.verdict_rows import write_verdict
 
@@ -229,9 +229,20 @@ def test_an_attempt_that_ends_its_workers_is_left_and_the_others_go_on() -> None
     assert row.state == ReplayState.DONE
 
 
-def test_it_gives_way_to_attributions() -> None:
-    many(range(3))
+def test_attributions_that_are_owed_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    many(range(4))
     row = begin.begin(Wish(ruleset=rulesets.keep(rules(fan=None))), SYSTEM)
+    answer = work.answer
+    owed: list[int] = []
+
+    def watched(*asked: Any) -> Any:
+        owed.append(AttributionRequest.objects.open().count())
+        if len(owed) == 2:  # one comes while it works
+            request_attribution(Attempt.objects.first().pk, Mode.SLOW)  # type: ignore[union-attr]
+        return answer(*asked)
+
+    monkeypatch.setattr(work, "answer", watched)
     request_attribution(Attempt.objects.first().pk, Mode.SLOW)  # type: ignore[union-attr]
-    assert work.run(60) == 0
-    assert find.counts(row).done == 0
+    work.run(60)
+    assert owed == [0, 0, 0, 0]
+    assert find.counts(row).done == 4
