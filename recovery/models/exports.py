@@ -17,8 +17,8 @@ from verdicts.owed import OwedQuerySet
 class ExportBatch(models.Model):
     """An export of all that a filter of the verdict list found when it was asked for.
 
-    `roles` are those that who asked had then. Its files are kept until `expires_at` when it is finished; `removed_at` is
-    when they went. The rows stay: they say what was taken away.
+    `roles` are those that who asked had then. Finished, its files are kept until `expires_at`; they went at
+    `removed_at`. The rows stay: they say what was taken away.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
