@@ -1,7 +1,7 @@
 """What an address asks of the pages of the fleet, for page and API."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.http import QueryDict
@@ -35,7 +35,26 @@ class SpanForm(ListForm):
     def span(self) -> Span:
         """The time asked for."""
         before = self.moment("until") or timezone.now() + timedelta(seconds=1)
-        return Span(before - timedelta(days=int(self.value("days") or DAYS[0][0])), before)
+        days = self.value("days")
+        return Span(before - timedelta(days=int(days if days in dict(DAYS) else DAYS[0][0])), before)
+
+    @property
+    def earlier(self) -> str:
+        """The address of as long a time before."""
+        return self._until(self.span.after)
+
+    @property
+    def later(self) -> str:
+        """The address of as long a time after; it ends now where that is not over yet."""
+        span = self.span
+        after = span.before + (span.before - span.after)
+        return self._until(after) if after <= timezone.now() else self.address(without=("until", self.value("until")))
+
+    def _until(self, moment: datetime) -> str:
+        data = self.data.copy()
+        data.pop("page", None)
+        data["until"] = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return "?" + data.urlencode()
 
     @property
     def cluster(self) -> str:

@@ -199,10 +199,29 @@ def test_the_list_filters_sorts_and_leads_to_the_node(reader: Client) -> None:
 
 def test_a_filter_that_is_not_understood_finds_nothing_and_says_so(reader: Client) -> None:
     a_failure()
-    for query in ({"days": "3"}, {"until": "x"}, {"colour": "red"}, {"order": "weight"}, {"cluster": "nowhere"}):
+    for query in (
+        {"days": "3"},
+        {"days": "x"},
+        {"until": "x"},
+        {"colour": "red"},
+        {"order": "weight"},
+        {"cluster": "nowhere"},
+    ):
         page = reader.get("/fleet/", query).content.decode()
         assert 'role="alert"' in page
         assert ">n1</a>" not in page
+
+
+def test_the_time_shown_can_be_stepped_through(reader: Client) -> None:
+    a_failure(days=40)
+    a_failure("n2", days=1)
+    page = reader.get("/fleet/", AT).content.decode()
+    earlier = (NOW - timedelta(days=30)).strftime("until=%Y-%m-%dT%H%%3A%M%%3A%SZ")
+    assert f'href="?{earlier}#heat"' in page
+    before = reader.get(f"/fleet/?{earlier}").content.decode()
+    assert ">n1</a>" in before
+    assert ">n2</a>" not in before
+    assert 'rel="next"' in before
 
 
 def test_the_empty_states_differ(reader: Client) -> None:
