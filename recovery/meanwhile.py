@@ -11,8 +11,9 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from recovery import policy, standing
+from recovery import guards, planning, policy, standing
 from recovery.case_of import case_of
+from recovery.facts import Refusal
 from recovery.ledger.entries import Actor
 from recovery.models import Action, Decision, PolicyVersion, Proposal
 from recovery.moves import held, move
@@ -89,7 +90,7 @@ def _restart(proposal: Proposal, *, by_itself: bool) -> bool:
 
 
 def _restarting(proposal: Proposal, *, by_itself: bool) -> list[tuple[PolicyVersion, Rule, Case]]:
-    """The policies that would restart the job, none where it moved on; with `by_itself` those that need nobody."""
+    """The policies that would restart the job, none where it moved on; with `by_itself` those that can at once."""
     verdict = Verdict.objects.select_related("ruleset").filter(is_current=True, proposals=proposal).first()
     attempt = Attempt.objects.select_related("cluster__actuator", "workload").get(pk=proposal.attempt_id)
     if verdict is None or standing.job_changed(attempt):
@@ -101,6 +102,12 @@ def _restarting(proposal: Proposal, *, by_itself: bool) -> list[tuple[PolicyVers
             continue
         scope = policies.scope_for(version, case.cluster, case.domain.value)
         mode, _ = policy.capped_mode(policies.mode_now(scope, verdict.ruleset.digest), case)
-        if mode is PolicyMode.AUTOMATIC or not by_itself:
+        if not by_itself or (mode is PolicyMode.AUTOMATIC and not _refused(version, rule, case, verdict, attempt)):
             found.append((version, rule, case))
     return found
+
+
+def _refused(version: PolicyVersion, rule: Rule, case: Case, verdict: Verdict, attempt: Attempt) -> list[Refusal]:
+    """What speaks against a restart now: where its budget is used up, the exclusion goes on waiting for a person."""
+    plan = planning.by_policy(attempt, verdict, case, rule, version, PolicyMode.AUTOMATIC)
+    return guards.check(plan, standing.facts(plan, attempt=attempt, verdict=verdict), plan.caps)

@@ -221,10 +221,10 @@ class Ours:
                 continue
             if rule.action is ActionKind.RESTART:
                 return Answer(AT_ONCE, by=place)
-            return self._exclude(place, case, job, said, at)
+            return self._exclude(place, world, case, job, said, at)
         return Answer(AT_ONCE, to_people=True)
 
-    def _exclude(self, place: int, case: Case, job: Job, said: Said, at: float) -> Answer:
+    def _exclude(self, place: int, world: World, case: Case, job: Job, said: Said, at: float) -> Answer:
         """At once where the policy acts by itself, after time for neighbours to fail too; else when a person approves.
 
         Where that takes longer than the policy waits, and another may restart by itself, the job is restarted.
@@ -234,10 +234,21 @@ class Ours:
             return Answer(AT_ONCE + rule.caps.settle_seconds / 3600, said.nodes, by=place)
         chance = random.Random(f"approval {self.seed} {job.number} {job.crashes}")
         takes = AT_ONCE + chance.expovariate(1 / APPROVAL)
-        last = len(self.rules) - 1
-        if rule.waits_minutes is not None and takes > rule.waits_minutes / 60 and matches(self.rules[last], case)[0]:
-            return Answer(rule.waits_minutes / 60, by=last)
+        if (
+            rule.waits_minutes is not None
+            and takes > rule.waits_minutes / 60
+            and self._restarts(world, case, job, said, at)
+        ):
+            return Answer(rule.waits_minutes / 60, by=len(self.rules) - 1)
         return Answer(takes, said.nodes, by=place)
+
+    def _restarts(self, world: World, case: Case, job: Job, said: Said, at: float) -> bool:
+        """Whether the job may be restarted by itself: where its budget is used up, it waits for its person."""
+        rule = self.rules[-1]
+        if not matches(rule, case)[0]:
+            return False
+        plan = _plan(rule, job, said, at)
+        return not guards.stands(guards.check(plan, self._facts(world, plan, job, at), bounded(rule.caps)))
 
     def still(self, world: World, job: Job, said: Said, answer: Answer, at: float) -> Sequence[int]:
         """The guards are asked again at the moment of acting: what is shared may have shown itself by then."""

@@ -55,6 +55,15 @@ def test_it_waits_on_while_it_may_or_where_nothing_else_acts_by_itself(more: dic
     assert proposal.state == ProposalState.OPEN and not Action.objects.exists()
 
 
+def test_where_the_restarts_are_used_up_it_waits_for_its_person() -> None:
+    a_policy("leave-out", waits_minutes=5)
+    a_policy("restart", action="restart", mode="automatic", caps={"restarts_per_workload": 0})
+    proposal = propose.consider(judged(failed()).pk)[0]
+    assert after(6) == 0
+    proposal.refresh_from_db()
+    assert proposal.state == ProposalState.OPEN
+
+
 def test_what_a_shared_cause_took_back_is_restarted_on_all_its_nodes() -> None:
     proposal = waits(None)
     found = Found(element="switch", name="sw1", symptom="gpu_off_bus", nodes=("gpu-01",), of=32, said="They share it.")
