@@ -91,11 +91,11 @@ class HoldSerializer(serializers.ModelSerializer[Hold]):
         return of.name if of else ""
 
 
-class PlaceSerializer(serializers.Serializer[Any]):
+class HoldPlaceSerializer(serializers.Serializer[Any]):
     """A hold to be placed: over an attempt, a workload, or a cluster within a time range."""
 
     attempt = serializers.CharField(required=False, default="")
-    workload = serializers.CharField(required=False, default="", help_text="Its name.")
+    workload = serializers.CharField(required=False, default="", help_text="Its name or id.")
     cluster = serializers.CharField(required=False, default="")
     after = serializers.CharField(required=False, default="", help_text="RFC 3339; with a cluster.")
     before = serializers.CharField(required=False, default="", help_text="RFC 3339; with a cluster.")
@@ -104,7 +104,7 @@ class PlaceSerializer(serializers.Serializer[Any]):
     review_on = serializers.CharField(help_text="The day on which somebody looks whether it is still needed.")
 
 
-class ReviewSerializer(serializers.Serializer[Any]):
+class HoldReviewSerializer(serializers.Serializer[Any]):
     """That a hold is still needed."""
 
     reason = serializers.CharField(max_length=holds.MAX_TEXT)
@@ -112,7 +112,7 @@ class ReviewSerializer(serializers.Serializer[Any]):
     review_on = serializers.CharField()
 
 
-class WhySerializer(serializers.Serializer[Any]):
+class HoldReleaseSerializer(serializers.Serializer[Any]):
     """Why a hold is released."""
 
     reason = serializers.CharField(max_length=holds.MAX_TEXT)
@@ -208,9 +208,9 @@ class Holds(_Listed):
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
 
-    @extend_schema(request=PlaceSerializer, responses={201: HoldSerializer})
+    @extend_schema(request=HoldPlaceSerializer, responses={201: HoldSerializer})
     def post(self, request: Request) -> Response:
-        said, by = _checked(PlaceSerializer, request), _user(request)
+        said, by = _checked(HoldPlaceSerializer, request), _user(request)
         try:
             made = holds.place(
                 forms.scope_of(said),
@@ -275,9 +275,9 @@ class _Changes(APIView):
 class HoldReview(_Changes):
     """Say that a hold is still needed, and when to look again."""
 
-    @extend_schema(request=ReviewSerializer, responses={200: HoldSerializer})
+    @extend_schema(request=HoldReviewSerializer, responses={200: HoldSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        return self.changed(request, pk, ReviewSerializer)
+        return self.changed(request, pk, HoldReviewSerializer)
 
     def change(self, pk: UUID, said: dict[str, Any], by: User) -> None:
         """Note it."""
@@ -288,9 +288,9 @@ class HoldReview(_Changes):
 class HoldRelease(_Changes):
     """Release a hold, with a reason."""
 
-    @extend_schema(request=WhySerializer, responses={200: HoldSerializer})
+    @extend_schema(request=HoldReleaseSerializer, responses={200: HoldSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        return self.changed(request, pk, WhySerializer)
+        return self.changed(request, pk, HoldReleaseSerializer)
 
     def change(self, pk: UUID, said: dict[str, Any], by: User) -> None:
         """Release it."""

@@ -74,7 +74,7 @@ def expire(dry_run: bool, seconds: float | None) -> None:
 
 @retention.command()
 @click.option("--attempt", default="", help="The id of an attempt.")
-@click.option("--workload", default="", help="The name of a workload; with --cluster where several have it.")
+@click.option("--workload", default="", help="A workload's name or id; with --cluster where several have the name.")
 @click.option("--cluster", default="", help="A cluster; with --after and --before everything that ran there then.")
 @click.option("--after", default="", help="RFC 3339, or a day.")
 @click.option("--before", default="", help="RFC 3339, or a day.")

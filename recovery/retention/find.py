@@ -16,6 +16,7 @@ from recovery.models import Hold, LedgerContent
 from recovery.models.retention import STANDING
 from recovery.retention.due import cutoff, days_of, left, terms_of
 from verdicts.keeping import HOLDS, OF_ATTEMPTS, TITLES, Kept
+from verdicts.list_form import id_of
 from verdicts.models import Attempt, Tombstone, Workload
 
 #: Weeks ahead that are counted, and how far each is.
@@ -200,8 +201,9 @@ def tombstones() -> QuerySet[Tombstone]:
 
 
 def workloads_named(name: str, cluster: str) -> QuerySet[Workload]:
-    """The workloads of a name; on several accounts or clusters there may be several."""
-    rows = Workload.objects.select_related("cluster").filter(name=name)
+    """The workloads of a name or an id; of one name there may be several, on several accounts or clusters."""
+    pk = id_of(name)
+    rows = Workload.objects.select_related("cluster").filter(Q(name=name) | Q(pk=pk) if pk else Q(name=name))
     return rows.filter(cluster__name=cluster) if cluster else rows
 
 

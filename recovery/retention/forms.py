@@ -144,7 +144,7 @@ def scope_of(said: dict[str, str]) -> Scope:
         if not found:
             raise InputError(f"workload: there is none of the name {workload!r}")
         if len(found) > 1:
-            raise InputError(f"workload: there are several of the name {workload!r}: name the cluster, or its id")
+            raise InputError(f"workload: there are several of the name {workload!r}: say the cluster too, or its id")
         return Scope(workload=found[0])
     if cluster:
         row = Cluster.objects.filter(name=storable_text(cluster)).first()

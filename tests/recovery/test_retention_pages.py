@@ -4,10 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from attribution_site.cli import main
 from recovery.models import Hold
 from recovery.retention import expire, find
 from tests.recovery.deciding import judged
@@ -102,3 +104,22 @@ def test_what_is_gone_is_said_where_it_stood(lead: Client, settings: Any) -> Non
     assert lead.post(reverse("api-attributions", args=[attempt.pk]), {}, "application/json").status_code == 409
     sent = {"observations": [{"source": "applog", "body": "again", "ref": "a:1"}]}
     assert lead.post(reverse("api-observations", args=[attempt.pk]), sent, "application/json").status_code == 409
+
+
+def test_the_command_shows_holds_and_expires() -> None:
+    attempt = with_lines()
+    a_user("lena", "lead")
+    a_user("vera", "viewer")
+    run = CliRunner()
+    hold = ["retention", "hold", "--attempt", str(attempt.pk), "--reason", "a claim", "--review-on", IN_A_MONTH]
+    assert "the role lead" in run.invoke(main, [*hold, "--as", "vera"]).output
+    assert "over job 4711: 1 attempts, 0 expired before" in run.invoke(main, [*hold, "--as", "lena"]).output
+    dry = run.invoke(main, ["retention", "expire", "--dry-run"]).output
+    assert "lines     0 attempts would expire; 1 are held, 0 are not over" in dry
+    made = Hold.objects.get()
+    status = run.invoke(main, ["retention", "status"])
+    assert (status.exit_code, str(made.pk) in status.output) == (0, True)
+    run.invoke(main, ["retention", "release", str(made.pk), "--reason", "settled", "--as", "lena"])
+    assert "lines     3 rows" in run.invoke(main, ["retention", "expire"]).output
+    Hold.objects.filter(pk=made.pk).update(released_at=None, released_by=None, review_on="2020-01-01")
+    assert run.invoke(main, ["retention", "status"]).exit_code == 1
