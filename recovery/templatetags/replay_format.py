@@ -4,7 +4,7 @@ from django import template
 
 from recovery.models import Replay
 from recovery.replay import find, wording
-from verdicts.wording import Look, plain
+from verdicts.wording import DOMAINS, STATES, STRENGTHS, Look, plain
 
 register = template.Library()
 
@@ -37,6 +37,22 @@ def replayed_look(word: str) -> Look:
 def judged_look(word: str) -> Look:
     """The chip of what a person said."""
     return wording.JUDGED.get(word) or Look(plain(word))
+
+
+@register.filter
+def conclusion_word(word: str) -> str:
+    """A domain, state or strength in words; other words of a move as they are."""
+    for words in (DOMAINS, STATES, STRENGTHS):
+        if word in words:
+            look = words[word]
+            return look if isinstance(look, str) else look.text
+    return word
+
+
+@register.filter
+def move_words(move: str) -> str:
+    """How a conclusion moves, in words."""
+    return " → ".join(map(conclusion_word, move.split(" → ")))
 
 
 @register.filter

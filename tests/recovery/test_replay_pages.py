@@ -63,7 +63,7 @@ def test_the_page_tells_what_changed_why_and_what_it_means_for_policies(
         page = client.get(reverse("recovery:replay", args=[done.pk]))
     text = text_of(page)
     assert page.status_code == 200
-    for said in ("host_hardware → unattributed", "test.fan", "job 71", "may not act by itself", "&lt;b&gt;to see"):
+    for said in ("Host hardware → Unattributed", "test.fan", "job 71", "may not act by itself", "&lt;b&gt;to see"):
         assert said in text, said
     assert "job 72" not in text and 'hx-trigger="every 2s"' not in text
     everything = text_of(client.get(reverse("recovery:replay", args=[done.pk]), {"show": "all"}))
