@@ -20,6 +20,7 @@ from verdicts.choices import Label, Origin
 from verdicts.filters import COVERAGE, NOT_ANALYSED, READ_THROUGH, VerdictFilter
 from verdicts.keyset import Keyset
 from verdicts.models import ListRow
+from verdicts.sparse import WALKED
 
 LOOKED_AT = 1000
 #: Facets in force whose other words are counted too.
@@ -70,7 +71,7 @@ class Facet:
 
 @dataclass(frozen=True)
 class Known:
-    """What reading the page has told already: the rows, where it holds all of them; or that a text is everywhere."""
+    """What reading the page has told already: the (first) rows, where they were few; or that a text is everywhere."""
 
     ids: list[UUID] | None = None
     everywhere: bool = False
@@ -141,6 +142,9 @@ def text_of(name: str, value: str) -> str:
 def _seen(filters: VerdictFilter, known: Known, *, without: str = "") -> tuple[str, tuple[Any, ...]]:
     """The newest rows that match, as a statement."""
     found = filters.found(without=without)
+    if without and filters.several(without=without):
+        # How many match is not known: those among the newest are counted.
+        found, _ = filters.near(WALKED, without=without)
     if known.ids is not None and not without:
         found = Keyset([ListRow.objects.filter(pk__in=known.ids)], found.keys)
     elif known.everywhere:
@@ -170,6 +174,12 @@ def facets(filters: VerdictFilter, known: Known = NOTHING_KNOWN) -> list[Facet]:
             f"SELECT '{name}', word, number FROM ({how}) AS counted (word, number)" for name, how in counted
         )
         whole = f"SELECT '{without} of', '', count(*) FROM seen"
+        if without and filters.several(without=without):
+            last, given_last = filters.near(WALKED, without=without)[1].query.sql_with_params()
+            whole = (
+                f"SELECT '{without} of', '', count(*) + CASE WHEN EXISTS ({last}) THEN {LOOKED_AT} ELSE 0 END FROM seen"
+            )
+            params = (*params, *given_last)
         parts.append(f"(WITH seen AS MATERIALIZED ({sql}) {whole} UNION ALL {how_often})")
         values += params
     words: dict[str, Counter[str]] = defaultdict(Counter)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
 import django_filters as filters
 from django import forms
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, SmallIntegerField, Subquery, Value
+from django.db.models.functions import Cast, Coalesce
 from django.http import QueryDict
 
 from rules.words import STRENGTHS, Domain, Source, State, Strength
@@ -32,6 +33,9 @@ COUNTED_FAR = {
     *("domain", "state", "cluster", "strength", "coverage", "review", "attribution", "origin", "after", "before"),
 }
 TAGGED = {"symptom", "rule", "missing"}
+#: What narrows no list by itself, or along the order of the list.
+ALONE = {"order", "superseded", "status", "after", "before"}
+EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 #: So many rows are read for a text before an index is asked where it is.
 READ_THROUGH = 3000
 
@@ -184,7 +188,7 @@ class VerdictFilter(filters.FilterSet):
 
     def get_form_class(self) -> type[forms.Form]:
         """The form that reads the address: the same class at every visit."""
-        return _form_class(type(self))
+        return _form_class()
 
     def filter_queryset(self, queryset: QuerySet[ListRow]) -> QuerySet[ListRow]:
         """All filters, in the order asked for."""
@@ -245,6 +249,33 @@ class VerdictFilter(filters.FilterSet):
         # A store that has no more rows than that is read as fast without this.
         return None if last is None else Keyset([found.filter(happened_at__gte=last)], self.keys)
 
+    def several(self, *, without: str = "") -> bool:
+        """Whether rows have to have several things of which an index in the list's order has one only."""
+        named = {name for name, value in self._asked.items() if value} - {*ALONE, without}
+        plain = self._asked.get("superseded") != "true" and not self._asked.get("attempt")
+        return plain and (len(named) > 1 or "mode" in named) and tuple(self.keys) == NEWEST_FIRST
+
+    def near(self, newest: int, *, cursor: Cursor | None = None, without: str = "") -> tuple[Keyset, QuerySet[ListRow]]:
+        """The list as far as the newest rows (or those next to the cursor) have it, and the last of those, if any.
+
+        Where there is no last one the whole store was looked at.
+        """
+        backwards = cursor is not None and cursor.backwards
+        walked = ListRow.objects.filter(is_current=True)
+        _, before = self._within()
+        if cursor is not None:
+            walked = walked.filter(
+                beyond([key.turned() for key in self.keys] if backwards else self.keys, cursor.values)
+            )
+        elif before is not None:
+            walked = walked.filter(happened_at__lt=before)
+        order = [(key.turned() if backwards else key).order for key in self.keys]
+        last = walked.order_by(*order).values("happened_at")[newest - 1 : newest]
+        edge, step = (LATEST, "lte") if backwards else (EARLIEST, "gte")
+        bound = Q((f"happened_at__{step}", Coalesce(Subquery(last), Value(edge))))
+        found = self.found(without=without)
+        return Keyset([part.filter(bound) for part in found.parts[:1]] + found.parts[1:], found.keys, found.most), last
+
     def _narrowed(self, rows: QuerySet[ListRow], *, without: str = "") -> QuerySet[ListRow]:
         """All filters but the time range and those named."""
         cleaned = self._asked
@@ -292,7 +323,9 @@ class VerdictFilter(filters.FilterSet):
     def by_strength(self, queryset: QuerySet[ListRow], name: str, value: list[str]) -> QuerySet[ListRow]:
         """Rows of any of the strengths."""
         steps = [STRENGTHS.index(Strength(word)) + 1 if word != "none" else 0 for word in value]
-        return queryset.filter(strength_step__in=steps) if steps else queryset
+        # Of the column's own type: an index of several columns knows no other.
+        typed = [Cast(Value(step), SmallIntegerField()) for step in steps]
+        return queryset.filter(strength_step__in=typed) if steps else queryset
 
     def by_node(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows that name one of the nodes as affected."""
@@ -336,9 +369,9 @@ class VerdictFilter(filters.FilterSet):
 
 
 @cache
-def _form_class(of: type[VerdictFilter]) -> type[forms.Form]:
+def _form_class() -> type[forms.Form]:
     # Of copies: filters that have a field would be copied with it at every visit.
-    fields = {name: one.field for name, one in deepcopy(of.base_filters).items()}
+    fields = {name: one.field for name, one in deepcopy(VerdictFilter.base_filters).items()}
     return type("VerdictForm", (VerdictQuery,), fields)
 
 

@@ -146,7 +146,8 @@ class Keyset:
         keys_only = [part.filter(bound).only(*(key.field for key in self.keys)) for part in self.parts]
         return list(self.first_of(number, keys_only, backwards=backwards))
 
-    def _at(self, row: Any, place: int, *, backwards: bool = False) -> Cursor:
+    def at(self, row: Any, place: int, *, backwards: bool = False) -> Cursor:
+        """Where the page after a row begins, or ends before it; `place` is the row's number."""
         return Cursor(tuple(getattr(row, key.field) for key in self.keys), place, backwards)
 
     def page(self, size: int, cursor: Cursor | None = None) -> Slice:
@@ -170,13 +171,18 @@ class Keyset:
         return Slice(
             rows,
             first,
-            self._at(rows[-1], last) if after else None,
-            self._at(rows[0], first, backwards=True) if before else None,
+            self.at(rows[-1], last) if after else None,
+            self.at(rows[0], first, backwards=True) if before else None,
         )
 
     def counted(self) -> QuerySet[Any]:
-        """Rows to be counted: all there are, or some more than `most`."""
-        parts = [part.order_by().values("pk")[: self.most + 1] for part in self.parts]
+        """Rows to be counted: all there are, or some more than `most`.
+
+        Where each is read to be counted, the first are: those lie beside each other, and in any other order a database
+        may take it for cheaper to read through the whole table until it has so many.
+        """
+        order = [key.order for key in self.keys] if self.most <= MOST_READ else []
+        parts = [part.order_by(*order).values("pk")[: self.most + 1] for part in self.parts]
         return parts[0] if len(parts) == 1 else parts[0].union(*parts[1:], all=True)
 
     def count(self) -> int:

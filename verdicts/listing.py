@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.http import QueryDict
 
 from verdicts import presentation
 from verdicts.filters import READ_THROUGH, VerdictFilter, unknown_parameters
-from verdicts.keyset import CursorError, Slice, read_cursor
+from verdicts.keyset import Cursor, CursorError, Slice, read_cursor
 from verdicts.models import Attempt, ListRow, Verdict
+from verdicts.sparse import GATHERED, WALKED, first_rows, page_of
 
 PAGE_SIZE = 25
 #: Parameters that cut a list and filter nothing.
@@ -54,6 +56,8 @@ class Answer:
     count: int
     more: bool
     everywhere: bool = False
+    #: The first rows of the list, where they had to be gathered.
+    ids: list[UUID] | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -83,16 +87,38 @@ def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
     """The page that an address asks for. The address has no problems."""
     found = filters.found()
     cursor = read_cursor(filters.data["cursor"], found.keys) if filters.data.get("cursor") else None
-    if not (cursor and cursor.backwards) and (newest := filters.read_through(READ_THROUGH, cursor=cursor)) is not None:
+    newest = None if cursor and cursor.backwards else filters.read_through(READ_THROUGH, cursor=cursor)
+    if newest is not None:
         page = newest.page(size, cursor)
         if page.next is not None:
             # To count every row that has the text, each would have to be read: there are at least these.
             return Answer(lines(page.rows), page, min(newest.count(), newest.most), more=True, everywhere=True)
-    page = found.page(size, cursor)
+    if not filters.several():
+        page = found.page(size, cursor)
+    elif newest is not None or (full := _full(filters, size, cursor)) is None:
+        rows = first_rows(found)
+        ids = [row.pk for row in rows[:GATHERED]]
+        if len(rows) <= GATHERED:
+            page = page_of(rows, found, size, cursor)
+            return Answer(lines(page.rows), page, len(rows), more=False, ids=ids)
+        if cursor is None and size < GATHERED and found.most <= GATHERED:
+            page = page_of(rows, found, size, None)
+            return Answer(lines(page.rows), page, GATHERED, more=True, ids=ids)
+        page = found.page(size, cursor)
+    else:
+        page = full
     if cursor is None and page.next is None:
         return Answer(lines(page.rows), page, len(page.rows), more=False)
     number = found.count()
     return Answer(lines(page.rows), page, min(number, found.most), more=number > found.most)
+
+
+def _full(filters: VerdictFilter, size: int, cursor: Cursor | None) -> Slice | None:
+    """The page, where the newest rows (or those next to the cursor) fill it."""
+    near, _ = filters.near(WALKED, cursor=cursor)
+    page = near.page(size, cursor)
+    more = page.previous if cursor is not None and cursor.backwards else page.next
+    return page if more is not None else None
 
 
 def lines(rows: Iterable[ListRow]) -> list[Line]:

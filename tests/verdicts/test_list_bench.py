@@ -38,7 +38,7 @@ def test_a_made_up_store_is_listed_as_triggers_would_and_is_measured(
         cursor.execute(
             "SELECT count(*) FROM pg_indexes WHERE tablename = 'verdicts_listrow' AND indexname LIKE 'row_%'"
         )
-        assert cursor.fetchone()[0] == 18
+        assert cursor.fetchone()[0] == 19
     assert rows() == listed
 
     said, kept = StringIO(), tmp_path / "figures.json"

@@ -60,7 +60,9 @@ def addresses() -> list[tuple[str, str]]:
         "domain, state (none)": "domain=no_failure&state=failed",
         "state, strength": "state=failed&strength=strong",
         "cluster, user": f"cluster=atlas&user={blamed.user}",
+        "symptom, state (none)": "symptom=nccl_watchdog_timeout&state=succeeded",
         "node, domain": f"node={node}&domain=gpu_hardware",
+        "node, domain (none)": f"node={node}&domain=no_failure",
         "symptom, cluster": "symptom=nccl_watchdog_timeout&cluster=delta",
         "symptom*, state": "symptom=nccl_*&state=hung",
         "review, domain": "review=wrong&domain=storage",
@@ -69,6 +71,7 @@ def addresses() -> list[tuple[str, str]]:
         "time range": f"after={day}&before={day}T12:00Z",
         "text": "text=fell+off+the+bus",
         "text, domain": f"text={node}&domain=gpu_hardware",
+        "text, state (none)": "text=fell&state=succeeded",
         "account, ruleset": f"account={blamed.account}&ruleset={blamed.ruleset[:12]}",
         "order by domain": "order=domain&cluster=atlas",
     }
@@ -199,8 +202,10 @@ def _rendered() -> Iterator[list[tuple[Any, Any]]]:
 def _replay(statements: list[tuple[str, Any]]) -> None:
     with connection.cursor() as cursor:
         for sql, params in statements:
-            if sql.lstrip("( ").upper().startswith(("SELECT", "WITH")):
+            if sql.lstrip("( ").upper().startswith(("SELECT", "WITH", "SET LOCAL")):
                 cursor.execute(sql, params)
+                while cursor.description is None and cursor.nextset():
+                    pass
                 cursor.fetchall()
 
 

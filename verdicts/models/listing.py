@@ -79,6 +79,10 @@ class ListRow(models.Model):
             _walk("row_coverage", "coverage"),
             _walk("row_reviewed", "reviewed"),
             _walk("row_asked", "asked"),
+            # In no order of a list: where two words are hardly ever in one row, which rows have both.
+            models.Index(
+                fields=["domain", "state", "strength_step", "coverage"], name="row_together", condition=CURRENT
+            ),
             models.Index(F("created_at").desc(), F("id").desc(), name="row_created", condition=CURRENT),
             models.Index(
                 F("shared"),
