@@ -255,7 +255,7 @@ class VerdictFilter(filters.FilterSet):
         plain = self._asked.get("superseded") != "true" and not self._asked.get("attempt")
         return plain and (len(named) > 1 or "mode" in named) and tuple(self.keys) == NEWEST_FIRST
 
-    def near(self, newest: int, *, cursor: Cursor | None = None, without: str = "") -> tuple[Keyset, QuerySet[ListRow]]:
+    def near(self, newest: int, *, cursor: Cursor | None = None, without: str = "") -> tuple[Keyset, QuerySet[Any, Any]]:
         """The list as far as the newest rows (or those next to the cursor) have it, and the last of those, if any.
 
         Where there is no last one the whole store was looked at.
@@ -324,7 +324,7 @@ class VerdictFilter(filters.FilterSet):
         """Rows of any of the strengths."""
         steps = [STRENGTHS.index(Strength(word)) + 1 if word != "none" else 0 for word in value]
         # Of the column's own type: an index of several columns knows no other.
-        typed = [Cast(Value(step), SmallIntegerField()) for step in steps]
+        typed: Any = [Cast(Value(step), SmallIntegerField()) for step in steps]
         return queryset.filter(strength_step__in=typed) if steps else queryset
 
     def by_node(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:

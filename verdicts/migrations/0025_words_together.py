@@ -34,7 +34,7 @@ END $$;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("verdicts", "0023_port_times")]
+    dependencies = [("verdicts", "0024_empty_not_whole")]
 
     operations = [
         migrations.AddIndex(
