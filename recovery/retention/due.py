@@ -18,6 +18,8 @@ from verdicts.models.checks import OPEN
 
 #: When an attempt's time begins, as the indexes of `Attempt` have it: when it ended or became known, what is later.
 SINCE = Greatest("ended_at", "created_at")
+#: When an attempt began, as far as is known: the first of these that is.
+BEGAN = ("started_at", "submit_time", "ended_at", "created_at")
 
 
 def days_of(kept: Kept) -> int:
@@ -51,7 +53,7 @@ def due_imported(kept: Kept, now: datetime) -> QuerySet[Any]:
 def is_held() -> Exists:
     """Whether a hold stands over an attempt."""
     end = Coalesce(OuterRef("ended_at"), Value(datetime.max.replace(tzinfo=UTC) - timedelta(days=2)))
-    begin = Coalesce(OuterRef("started_at"), OuterRef("submit_time"), OuterRef("ended_at"), OuterRef("created_at"))
+    begin = Coalesce(*map(OuterRef, BEGAN))
     return Exists(
         Hold.objects.filter(STANDING).filter(
             Q(attempt=OuterRef("pk"))
@@ -63,7 +65,7 @@ def is_held() -> Exists:
 
 def holds_over(attempt: Attempt) -> QuerySet[Hold]:
     """The holds that stand over an attempt, the oldest first."""
-    begin = attempt.started_at or attempt.submit_time or attempt.ended_at or attempt.created_at
+    begin = next(at for name in BEGAN if (at := getattr(attempt, name)) is not None)
     within = Q(cluster=attempt.cluster_id, before__gt=begin)
     if attempt.ended_at is not None:
         within &= Q(after__lte=attempt.ended_at)

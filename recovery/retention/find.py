@@ -9,12 +9,12 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import Count, Q, QuerySet
-from django.db.models.functions import TruncWeek
+from django.db.models.functions import Coalesce, TruncWeek
 from django.utils import timezone
 
 from recovery.models import Hold, LedgerContent
 from recovery.models.retention import STANDING
-from recovery.retention.due import cutoff, days_of, left, terms_of
+from recovery.retention.due import BEGAN, cutoff, days_of, left, terms_of
 from verdicts.keeping import HOLDS, OF_ATTEMPTS, TITLES, Kept
 from verdicts.list_form import id_of
 from verdicts.models import Attempt, Tombstone, Workload
@@ -183,9 +183,9 @@ def over(hold: Hold) -> QuerySet[Attempt]:
         return Attempt.objects.filter(pk=hold.attempt_id)
     if hold.workload_id is not None:
         return Attempt.objects.filter(workload=hold.workload_id)
-    began = Q(started_at__lt=hold.before) | Q(started_at__isnull=True, created_at__lt=hold.before)
     goes_on = Q(ended_at__isnull=True) | Q(ended_at__gte=hold.after)
-    return Attempt.objects.filter(began & goes_on, cluster=hold.cluster_id)
+    began = Attempt.objects.annotate(began=Coalesce(*BEGAN))
+    return began.filter(goes_on, cluster=hold.cluster_id, began__lt=hold.before)
 
 
 def reach(hold: Hold) -> tuple[int, int]:
