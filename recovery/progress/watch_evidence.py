@@ -17,6 +17,7 @@ from rules.words import ReportStatus, Source
 from verdicts import gather, record
 from verdicts.choices import Mode
 from verdicts.conclude import request_attribution
+from verdicts.expired import EvidenceExpired
 from verdicts.models import Attempt, Observation
 
 log = logging.getLogger(__name__)
@@ -112,3 +113,5 @@ def _request(attempt_id: UUID) -> None:
         request_attribution(attempt_id, Mode.SLOW)
     except Attempt.DoesNotExist:
         log.info("attempt %s is gone", attempt_id)
+    except EvidenceExpired:
+        log.info("attempt %s spoke again after its evidence had expired", attempt_id)
