@@ -108,3 +108,12 @@ def test_an_outcome_waits_until_the_proposal_is_over(scope: Scope, reviewer: Any
     over = proposed(scope, 2, mode="advisory", state=ProposalState.CLOSED.value)
     assert labels.give_outcome(over.pk, Outcome.WORKED, by=reviewer).outcome == "worked"
     assert policy_find.reading_of(scope).n == 0
+
+
+def test_automatic_actions_that_were_drawn_wait_for_somebody_to_look(scope: Scope, reviewer: Any) -> None:
+    drawn = proposed(scope, 1, mode="automatic", sampled=True, state=ProposalState.CLOSED.value)
+    proposed(scope, 2, mode="automatic", sampled=True, state=ProposalState.APPROVED.value)
+    proposed(scope, 3, mode="automatic", sampled=False, state=ProposalState.CLOSED.value)
+    assert list(labels.sampled()) == [drawn]
+    labels.give_outcome(drawn.pk, Outcome.WORKED, by=reviewer)
+    assert not labels.sampled().exists()
