@@ -255,7 +255,7 @@ class VerdictFilter(filters.FilterSet):
         plain = self._asked.get("superseded") != "true" and not self._asked.get("attempt")
         return plain and (len(named) > 1 or "mode" in named) and tuple(self.keys) == NEWEST_FIRST
 
-    def near(self, newest: int, *, cursor: Cursor | None = None, without: str = "") -> tuple[Keyset, QuerySet[Any, Any]]:
+    def near(self, newest: int, *, cursor: Cursor | None = None, without: str = "") -> tuple[Keyset, Any]:
         """The list as far as the newest rows (or those next to the cursor) have it, and the last of those, if any.
 
         Where there is no last one the whole store was looked at.
