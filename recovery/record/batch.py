@@ -165,6 +165,8 @@ def remove(batch_id: UUID, *, by: User) -> None:
         settle(batch_id)
         ExportBatch.objects.filter(pk=batch_id, removed_at=None).update(expires_at=Now())
     clean_up()
+    if ExportBatch.objects.filter(pk=batch_id, removed_at=None).exists():
+        raise InputError("its files could not be removed now; it is tried again, and the log says why")
 
 
 def _held(batch_id: UUID, by: User) -> ExportBatch:
@@ -195,10 +197,10 @@ def sweep() -> None:
     """What comes with time: rows that nobody finished, batches that are finished or expired, workers to be woken."""
     give_up(ExportedRecord)
     _settle(ExportBatch.objects.all())
-    clean_up()
     waiting = ExportedRecord.objects.takeable(Now()).count()
     if waiting:
         wake(waiting)
+    clean_up()
 
 
 def clean_up() -> int:
@@ -206,7 +208,8 @@ def clean_up() -> int:
     over = ExportBatch.objects.filter(finished_at__isnull=False, removed_at=None, expires_at__lte=Now())
     removed = 0
     for batch in over[:MOST_REMOVED]:
-        _remove(folder_of(batch.pk))
+        if not _remove(folder_of(batch.pk)):
+            continue
         ExportedRecord.objects.filter(batch=batch).exclude(file="").update(file="")
         removed += ExportBatch.objects.filter(pk=batch.pk, removed_at=None).update(removed_at=Now())
     kept = Path(settings.INQUEST_EXPORT_DIR)
@@ -224,15 +227,16 @@ def _is_kept(name: str) -> bool:
     return ExportBatch.objects.filter(pk=batch_id, removed_at=None).exists()
 
 
-def _remove(path: Path) -> None:
+def _remove(path: Path) -> bool:
     """Remove a folder. What cannot be removed is told, and tried again by the next sweep."""
     try:
         shutil.rmtree(path)
     except FileNotFoundError:
-        return
+        return True
     except OSError as error:
         log.error("exported records in %s could not be removed: %s", path, error)
-        raise
+        return False
+    return True
 
 
 def forget(attempts: Iterable[UUID], why: str) -> int:

@@ -160,6 +160,25 @@ def test_files_go_when_their_time_is_over_or_their_evidence_expires(exports: Pat
         batch.again(made.pk, by=lead)
 
 
+def test_files_that_cannot_be_removed_are_told_and_tried_again(
+    exports: Path, lead: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = batch.ask("cluster=beta", by=lead, via="console")
+    batch_work.work()
+
+    def stuck(path: Path) -> None:
+        raise PermissionError(13, "no", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batch.shutil, "rmtree", stuck)
+        with pytest.raises(InputError, match="tried again"):
+            batch.remove(made.pk, by=lead)
+    assert ExportBatch.objects.get().removed_at is None
+    batch.sweep()
+    assert ExportBatch.objects.get().removed_at
+    assert list(exports.iterdir()) == []
+
+
 def test_a_batch_that_is_removed_while_it_is_written_leaves_nothing(exports: Path, lead: Any) -> None:
     made = batch.ask("cluster=beta", by=lead, via="console")
     held = take(ExportedRecord, ExportedRecord.objects.get().pk)
