@@ -89,16 +89,17 @@ class NodeQuerySet(models.QuerySet["Node"]):
     def own(self) -> "NodeQuerySet":
         """Without those that nothing of this site named: machines of another site, and those of a drill."""
         attempt, verdict = apps.get_model("verdicts", "Attempt"), apps.get_model("verdicts", "Verdict")
-        # From the few that are not ours: an index has them, and most sites have none.
-        others = attempt.objects.filter(~own())
         ran, blamed = attempt.nodes.through.objects, verdict.nodes.through.objects
-        foreign = Q(pk__in=ran.filter(attempt__in=others).values("node")) | Q(
-            pk__in=blamed.filter(verdict__attempt__in=others).values("node")
-        )
+        # From the few that are not ours: an index has them, and most sites have none. Each is then looked for among
+        # ours by itself: all nodes of all attempts are never gone through.
+        others = attempt.objects.filter(~own())
+        named = ran.filter(attempt__in=others).values("node")
+        foreign = named.union(blamed.filter(verdict__attempt__in=others).values("node"))
         ours = Exists(ran.filter(own("attempt"), node=OuterRef("pk"))) | Exists(
             blamed.filter(own("verdict__attempt"), node=OuterRef("pk"))
         )
-        return self.exclude(foreign & ~ours)
+        only = apps.get_model("verdicts", "Node").objects.filter(~ours, pk__in=foreign)
+        return self.exclude(pk__in=only.order_by().values("pk"))
 
 
 class UnrecognisedQuerySet(models.QuerySet["UnrecognisedLine"]):

@@ -91,6 +91,13 @@ class ListRow(models.Model):
                 name="row_shared",
                 condition=CURRENT & Q(shared__gt=""),
             ),
+            # The few that are not this site's own: the others have every index above.
+            models.Index(
+                F("happened_at").desc(),
+                F("id").desc(),
+                name="row_foreign",
+                condition=CURRENT & ~Q(origin=Origin.OWN.value),
+            ),
             GinIndex(fields=["nodes"], name="row_nodes", condition=CURRENT),
             GinIndex(fields=["tags"], name="row_tags", condition=CURRENT),
         ]
