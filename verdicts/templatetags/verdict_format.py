@@ -164,10 +164,12 @@ def moment(value: datetime | None) -> SafeString | str:
         return ""
     at = zones.local(value)
     return format_html(
-        '<time datetime="{}" title="{}" class="nowrap">{} <span class="muted">{}</span></time>',
+        '<time datetime="{}" title="{}" class="nowrap"><span class="nowrap">{}</span> '
+        '<span class="nowrap">{} <span class="muted">{}</span></span></time>',
         value.astimezone(UTC).isoformat(),
         _in_utc(value),
-        at.isoformat(" ", "seconds")[:19],
+        at.date().isoformat(),
+        at.strftime("%H:%M:%S"),
         zones.offset(at),
     )
 
