@@ -60,28 +60,30 @@ def question_of(replay: Replay) -> Question:
 
 def answer(question: Question, item: ReplayItem) -> Answer:
     """Conclude for one attempt. Whatever the engine raises is raised."""
-    verdict = Verdict.objects.filter(pk=item.verdict_id).first() if item.verdict_id else None
+    rows = Verdict.objects.select_related("ruleset").defer("body", "coverage")
+    verdict = rows.filter(pk=item.verdict_id).first() if item.verdict_id else None
     if verdict is None:
         return Answer(outcome=ItemOutcome.UNREPLAYABLE, why=NO_VERDICT)
     attempt = Attempt.objects.only("cut", *EXPIRED).get(pk=item.attempt_id)
     if gone := expired(attempt):
         return Answer(outcome=ItemOutcome.UNREPLAYABLE, why=gone)
+    stored: Body = msgspec.json.decode(verdict.body_json)
     evidence = load_evidence(item.attempt_id)
-    if gone := missing(verdict, evidence):
+    if gone := missing(stored, evidence):
         return Answer(outcome=ItemOutcome.UNREPLAYABLE, why=gone)
-    case = _Case(verdict, evidence)
+    case = _Case(verdict, stored, evidence)
     part = cut(attempt)
     found = case.ablated(question.ablation) if question.ablation else case.under(question.ruleset)
     return found if found.why or not part else Answer(**{**vars(found), "why": part})
 
 
-def missing(verdict: Verdict, evidence: Evidence) -> str:
+def missing(stored: Body, evidence: Evidence) -> str:
     """Which evidence of a verdict is not there any more; empty where all of it is."""
     there = Counter[str]()
     for observation in evidence.observations:
         there[observation.source.value] += observation.count
     lost = []
-    for cell in verdict.body.get("coverage") or []:
+    for cell in stored.get("coverage") or []:
         # The attempt's own record is a source's evidence too, and has no row.
         delivered = (cell.get("delivered") or 0) - (ATTEMPT_REF in (cell.get("files") or []))
         if delivered > there[cell["source"]]:
@@ -106,11 +108,10 @@ def cut(attempt: Attempt) -> str:
 class _Case:
     """A verdict with its evidence, concluded as often as need be."""
 
-    def __init__(self, verdict: Verdict, evidence: Evidence) -> None:
-        self._verdict = verdict
+    def __init__(self, verdict: Verdict, stored: Body, evidence: Evidence) -> None:
+        self._verdict, self._stored = verdict, stored
         self._late = evidence.generation != verdict.generation
         self._given = Given(evidence.attempt, evidence.observations, evidence.reports)
-        self._stored: Body = msgspec.json.decode(verdict.body_json)
 
     def under(self, other: Ruleset | None) -> Answer:
         """Compare with what other rules conclude; without any, with what its own rules conclude once more."""
