@@ -84,9 +84,7 @@ def _as_csv(filters: VerdictFilter) -> Iterator[str]:
     # The mark lets spreadsheets know that it is UTF-8.
     yield "\ufeff" + str(writer.writerow(COLUMNS))
     for rows in filters.found().every():
-        yield "".join(
-            str(writer.writerow([cell(said[name]) for name in COLUMNS])) for said in map(record, lines(rows))
-        )
+        yield "".join(str(writer.writerow([cell(said[name]) for name in COLUMNS])) for said in map(record, lines(rows)))
 
 
 def _as_json(filters: VerdictFilter) -> Iterator[str]:
