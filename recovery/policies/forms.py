@@ -58,8 +58,8 @@ def body_of(text: str) -> dict[str, Any]:
 
 
 def text_of(body: Mapping[str, Any]) -> str:
-    """A body as TOML with every field spelled out."""
-    whole = normal(body)
+    """A body as TOML with every field spelled out; one that is not set has no line, for TOML has no word for that."""
+    whole = {key: value for key, value in normal(body).items() if value is not None}
     lines = [f"{key} = {_value(value)}" for key, value in whole.items() if not isinstance(value, Mapping)]
     for table, fields in whole.items():
         if isinstance(fields, Mapping):

@@ -48,7 +48,7 @@ def api(name: str, *groups: str) -> APIClient:
 
 
 def test_the_text_of_a_policy_says_all_of_it_and_reads_back() -> None:
-    for body in (BODY, body_of(START), BODY | {"match": {"symptoms": ['odd "name"\\']}}):
+    for body in (BODY, body_of(START), BODY | {"waits_minutes": 5}, BODY | {"match": {"symptoms": ['odd "name"\\']}}):
         assert normal(body_of(text_of(body))) == normal(body)
 
 
