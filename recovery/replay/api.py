@@ -8,8 +8,8 @@ from django.db.models import QuerySet
 from django.http import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
-from rest_framework import generics, serializers, status
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import generics, status
 from rest_framework.exceptions import NotFound, PermissionDenied, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,12 +18,12 @@ from rest_framework.views import APIView
 from recovery import permissions
 from recovery.models import Replay, ReplayItem
 from recovery.permissions import ReadOr
-from recovery.replay import begin, find, gate, judge, report, rulesets
+from recovery.replay import begin, find, gate, judge, rulesets
+from recovery.replay import serializers as shapes
 from recovery.replay.export import FORMS, exported
 from recovery.replay.form import ItemsForm, ReplaysForm, wish_of
-from recovery.replay.words import Judgement, ReplayKind
+from recovery.replay.words import Judgement
 from rules.attempt import InputError
-from rules.words import Source
 from verdicts.api import Conflict
 from verdicts.api_paging import Pages
 from verdicts.fleet_api import understood
@@ -39,177 +39,6 @@ def _parameters(form: type[ListForm]) -> list[OpenApiParameter]:
         *(OpenApiParameter(name, str) for name in form.texts),
         *(OpenApiParameter(name, OpenApiTypes.DATETIME) for name in form.times),
     ]
-
-
-class ReplayRowSerializer(serializers.ModelSerializer[Replay]):
-    """A replay as the list shows it."""
-
-    asked = serializers.SerializerMethodField()
-    done = serializers.IntegerField(help_text="Attempts that were looked at.")
-    weighty = serializers.IntegerField(help_text="Those whose conclusion would be otherwise in what is acted on.")
-
-    @extend_schema_field(str)
-    def get_asked(self, row: Replay) -> str:
-        """What it asks, as a sentence."""
-        return find.asked(row)
-
-    class Meta:
-        model = Replay
-        fields = [
-            "id", "kind", "asked", "ruleset", "ablation", "query", "state", "total", "done", "weighty", "actor",
-            "reason", "created_at", "ended_at",
-        ]  # fmt: skip
-
-
-class CountsSerializer(serializers.Serializer[Any]):
-    """How far a replay is, and what it found so far."""
-
-    total = serializers.IntegerField()
-    waiting = serializers.IntegerField()
-    same = serializers.IntegerField()
-    changed = serializers.IntegerField()
-    weighty = serializers.IntegerField()
-    unreplayable = serializers.IntegerField()
-    failed = serializers.IntegerField()
-    part = serializers.IntegerField(help_text="Replayed from evidence that was never kept whole.")
-    differs = serializers.IntegerField(help_text="Not reproducible under their own rules, and nothing explains it.")
-    accepted = serializers.IntegerField()
-    rejected = serializers.IntegerField()
-    unjudged = serializers.IntegerField()
-    stronger = serializers.IntegerField()
-
-
-class GroupSerializer(serializers.Serializer[Any]):
-    """Changes for one reason."""
-
-    move = serializers.CharField()
-    rules = serializers.ListField(child=serializers.CharField())
-    tried = serializers.BooleanField(help_text="Whether each of the rules does it by itself.")
-    weighty = serializers.BooleanField()
-    attempts = serializers.IntegerField()
-    accepted = serializers.IntegerField()
-    rejected = serializers.IntegerField()
-
-
-class GateSerializer(serializers.Serializer[Any]):
-    """What a replay says of a policy in one class of verdict on one cluster."""
-
-    policy = serializers.CharField(source="scope.policy.name")
-    cluster = serializers.CharField(source="scope.cluster")
-    domain = serializers.CharField(source="scope.domain")
-    mode = serializers.CharField(source="scope.mode")
-    ruleset = serializers.CharField()
-    replay = serializers.UUIDField(source="replay.pk", default=None, allow_null=True)
-    passes = serializers.BooleanField()
-    said = serializers.CharField()
-
-
-class ReasonSerializer(serializers.Serializer[Any]):
-    """Why attempts could not be replayed, or not whole."""
-
-    outcome = serializers.CharField()
-    why = serializers.CharField()
-    attempts = serializers.IntegerField()
-
-
-class ReplaySerializer(ReplayRowSerializer):
-    """A replay with what it found by reason, and what it says of policies."""
-
-    counts = CountsSerializer()
-    groups = GroupSerializer(many=True)
-    cannot = ReasonSerializer(many=True)
-    gate = GateSerializer(many=True)
-
-    class Meta(ReplayRowSerializer.Meta):
-        fields = [*ReplayRowSerializer.Meta.fields, "counts", "groups", "cannot", "gate"]
-
-
-class ItemSerializer(serializers.BaseSerializer[ReplayItem]):
-    """One attempt of a replay, as the export has it."""
-
-    def to_representation(self, instance: ReplayItem) -> dict[str, Any]:
-        return report.row(instance)
-
-
-class ItemShape(serializers.Serializer[Any]):
-    """One attempt of a replay: what stands, what would be concluded, by which rules, and what people said."""
-
-    number = serializers.IntegerField()
-    attempt = serializers.UUIDField()
-    verdict = serializers.UUIDField(allow_null=True)
-    cluster = serializers.CharField()
-    job_id = serializers.CharField()
-    restart_count = serializers.IntegerField()
-    outcome = serializers.ChoiceField(choices=["waiting", "same", "changed", "unreplayable", "failed"])
-    reproducible = serializers.CharField(allow_null=True)
-    weighty = serializers.BooleanField()
-    stronger = serializers.BooleanField()
-    move = serializers.CharField()
-    rules = serializers.ListField(child=serializers.CharField())
-    rules_alone = serializers.BooleanField()
-    said = serializers.ListField(child=serializers.CharField())
-    before = serializers.DictField()
-    after = serializers.DictField()
-    why = serializers.CharField()
-    judged = serializers.CharField()
-    judged_by = serializers.CharField(allow_null=True)
-    judged_at = serializers.DateTimeField(allow_null=True)
-    judged_why = serializers.CharField()
-
-
-class WishSerializer(serializers.Serializer[Any]):
-    """What is to be tried on which attempts."""
-
-    kind = serializers.ChoiceField(choices=[word.value for word in ReplayKind], default=ReplayKind.RULES.value)
-    ruleset = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        max_length=64,
-        help_text="A digest or its beginning; the rules in force if not said.",
-    )
-    query = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        max_length=8000,
-        help_text="Filters as in the address of the list of verdicts.",
-    )
-    reason = serializers.CharField(required=False, allow_blank=True, max_length=begin.LONGEST_REASON)
-    without = serializers.ChoiceField(choices=[source.value for source in Source], required=False)
-    delay = serializers.ChoiceField(choices=[source.value for source in Source], required=False)
-    seconds = serializers.FloatField(required=False)
-    line = serializers.CharField(required=False, allow_blank=True, max_length=16_384)
-    source = serializers.ChoiceField(  # type: ignore[assignment]
-        choices=[source.value for source in Source], required=False
-    )
-    node = serializers.CharField(required=False, allow_blank=True, max_length=255)
-    at = serializers.CharField(required=False, allow_blank=True, max_length=64)
-
-
-class JudgeSerializer(serializers.Serializer[Any]):
-    """What is said of changes, by their numbers, or of all that nobody judged."""
-
-    judgement = serializers.ChoiceField(choices=[Judgement.ACCEPTED.value, Judgement.REJECTED.value])
-    items = serializers.ListField(
-        child=serializers.IntegerField(min_value=1, max_value=2**31 - 1), required=False, max_length=10_000
-    )
-    all = serializers.BooleanField(default=False)
-    reason = serializers.CharField(max_length=judge.LONGEST_REASON)
-
-
-class JudgedSerializer(serializers.Serializer[Any]):
-    """How many were judged."""
-
-    judged = serializers.IntegerField()
-
-
-class RulesetSerializer(serializers.Serializer[Any]):
-    """A ruleset that can be tried."""
-
-    digest = serializers.CharField()
-    rules = serializers.IntegerField()
-    layers = serializers.ListField(child=serializers.CharField())
-    used = serializers.BooleanField(help_text="Whether verdicts were made with it.")
-    at = serializers.DateTimeField(help_text="When it was first used, or kept to be tried.")
 
 
 def _user(request: Request) -> User:
@@ -237,7 +66,7 @@ def _detail(pk: UUID) -> dict[str, Any]:
     }
     for name, value in more.items():
         setattr(row, name, value)
-    return dict(ReplaySerializer(row).data)
+    return dict(shapes.ReplaySerializer(row).data)
 
 
 class Replays(generics.ListAPIView[Replay]):
@@ -247,7 +76,7 @@ class Replays(generics.ListAPIView[Replay]):
     write_permission = permissions.START_REPLAY
     pagination_class = Pages
     filter_backends: list[Any] = []
-    serializer_class = ReplayRowSerializer
+    serializer_class = shapes.ReplayRowSerializer
 
     def get_queryset(self) -> QuerySet[Replay]:
         form = ReplaysForm(self.request.query_params)
@@ -258,9 +87,11 @@ class Replays(generics.ListAPIView[Replay]):
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
 
-    @extend_schema(operation_id="replays_create", request=WishSerializer, responses={201: ReplaySerializer})
+    @extend_schema(
+        operation_id="replays_create", request=shapes.WishSerializer, responses={201: shapes.ReplaySerializer}
+    )
     def post(self, request: Request) -> Response:
-        said = WishSerializer(data=request.data)
+        said = shapes.WishSerializer(data=request.data)
         said.is_valid(raise_exception=True)
         try:
             row = begin.begin_as(wish_of(said.validated_data), by=_user(request))
@@ -276,7 +107,7 @@ class ReplayDetail(APIView):
 
     permission_classes = [ReadOnly]
 
-    @extend_schema(operation_id="replays_retrieve", responses={200: ReplaySerializer})
+    @extend_schema(operation_id="replays_retrieve", responses={200: shapes.ReplaySerializer})
     def get(self, request: Request, pk: UUID) -> Response:
         return Response(_detail(pk))
 
@@ -287,7 +118,7 @@ class Items(generics.ListAPIView[ReplayItem]):
     permission_classes = [ReadOnly]
     pagination_class = Pages
     filter_backends: list[Any] = []
-    serializer_class = ItemSerializer
+    serializer_class = shapes.ItemSerializer
 
     def get_queryset(self) -> QuerySet[ReplayItem]:
         form = ItemsForm(self.request.query_params)
@@ -295,7 +126,9 @@ class Items(generics.ListAPIView[ReplayItem]):
         return form.rows(_one(self.kwargs["pk"]))
 
     @extend_schema(
-        operation_id="replays_items_list", parameters=_parameters(ItemsForm), responses={200: ItemShape(many=True)}
+        operation_id="replays_items_list",
+        parameters=_parameters(ItemsForm),
+        responses={200: shapes.ItemShape(many=True)},
     )
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
@@ -342,7 +175,7 @@ class Cancel(_Move):
 
     move = staticmethod(begin.cancel)
 
-    @extend_schema(operation_id="replays_cancel", request=None, responses={200: ReplaySerializer})
+    @extend_schema(operation_id="replays_cancel", request=None, responses={200: shapes.ReplaySerializer})
     def post(self, request: Request, pk: UUID) -> Response:
         return self._moved(request, pk)
 
@@ -352,7 +185,7 @@ class Resume(_Move):
 
     move = staticmethod(begin.resume)
 
-    @extend_schema(operation_id="replays_resume", request=None, responses={200: ReplaySerializer})
+    @extend_schema(operation_id="replays_resume", request=None, responses={200: shapes.ReplaySerializer})
     def post(self, request: Request, pk: UUID) -> Response:
         return self._moved(request, pk)
 
@@ -363,9 +196,11 @@ class Judge(APIView):
     permission_classes = [ReadOr]
     write_permission = permissions.JUDGE_REPLAY
 
-    @extend_schema(operation_id="replays_judge", request=JudgeSerializer, responses={200: JudgedSerializer})
+    @extend_schema(
+        operation_id="replays_judge", request=shapes.JudgeSerializer, responses={200: shapes.JudgedSerializer}
+    )
     def post(self, request: Request, pk: UUID) -> Response:
-        order = JudgeSerializer(data=request.data)
+        order = shapes.JudgeSerializer(data=request.data)
         order.is_valid(raise_exception=True)
         said = order.validated_data
         if bool(said.get("items")) == said["all"]:
@@ -387,7 +222,7 @@ class Rulesets(APIView):
 
     permission_classes = [ReadOnly]
 
-    @extend_schema(operation_id="replays_rulesets", responses={200: RulesetSerializer(many=True)})
+    @extend_schema(operation_id="replays_rulesets", responses={200: shapes.RulesetSerializer(many=True)})
     def get(self, request: Request) -> Response:
         used = [
             {"digest": one.digest, "rules": one.rules, "layers": one.layers, "used": True, "at": one.first_used_at}
@@ -397,7 +232,7 @@ class Rulesets(APIView):
             {"digest": one.digest, "rules": one.rules, "layers": one.layers, "used": False, "at": one.kept_at}
             for one in rulesets.tried()[:500]
         ]
-        return Response(RulesetSerializer([*used, *tried], many=True).data)
+        return Response(shapes.RulesetSerializer([*used, *tried], many=True).data)
 
 
 class GateOf(APIView):
@@ -408,11 +243,11 @@ class GateOf(APIView):
     @extend_schema(
         operation_id="replays_gate",
         parameters=[OpenApiParameter("ruleset", str, required=True)],
-        responses={200: GateSerializer(many=True)},
+        responses={200: shapes.GateSerializer(many=True)},
     )
     def get(self, request: Request) -> Response:
         digest = request.query_params.get("ruleset", "")
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
             raise ValidationError({"ruleset": ["The whole digest: 64 digits."]})
         told = [gate.of_scope(scope, digest) for scope in gate.scopes_at_stake()]
-        return Response(GateSerializer(told, many=True).data)
+        return Response(shapes.GateSerializer(told, many=True).data)

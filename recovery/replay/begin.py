@@ -29,6 +29,7 @@ from verdicts.choices import OPEN_STATES
 from verdicts.listing import asked, problems
 from verdicts.models import ListRow
 from verdicts.record import NotPermitted
+from verdicts.redaction import clean_text
 from verdicts.storable import storable_text
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ def begin(wish: Wish, actor: Actor) -> Replay:
     replay = Replay.objects.create(
         kind=wish.kind.value,
         ruleset=wish.ruleset,
-        ablation=msgspec.to_builtins(checked(wish.ablation)) if wish.ablation is not None else {},
+        ablation=_kept(wish.ablation) if wish.ablation is not None else {},
         query=storable_text(wish.query),
         actor=actor.name,
         reason=reason,
@@ -94,6 +95,13 @@ def begin(wish: Wish, actor: Actor) -> Replay:
     _tell(replay, actor, EntryKind.REPLAY_BEGUN, {"query": replay.query, "attempts": replay.total}, reason)
     replay.refresh_from_db()
     return replay
+
+
+def _kept(ablation: Ablation) -> dict[str, Any]:
+    """What is asked, as it is stored: a line that is put in is evidence, and secrets are taken out of that."""
+    line = clean_text(storable_text(ablation.line))
+    kept: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(checked(ablation), line=line))
+    return kept
 
 
 def attempts_of(query: str) -> list[QuerySet[ListRow]]:

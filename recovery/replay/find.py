@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import QueryDict
 from django.utils import timezone
 
@@ -71,12 +72,13 @@ class Group:
 
 def replays() -> QuerySet[Replay]:
     """All replays with how far they are, the newest first."""
-    done = Count("items", filter=~Q(items__outcome=""))
-    changed = Count("items", filter=Q(items__outcome=ItemOutcome.CHANGED.value, items__weighty=True))
-    return (
-        Replay.objects.select_related("ruleset").defer("ruleset__packed").annotate(done=done, weighty=changed)
-        .order_by("-created_at", "id")
-    )  # fmt: skip
+    of_one = ReplayItem.objects.filter(replay=OuterRef("pk")).order_by().values("replay")
+    number = of_one.annotate(number=Count("pk")).values("number")
+    # Counted for those that are shown: of one that is done nothing waits.
+    waiting = Coalesce(Subquery(number.filter(outcome=ItemOutcome.WAITING.value)), 0)
+    weighty = Coalesce(Subquery(number.filter(outcome=ItemOutcome.CHANGED.value, weighty=True)), 0)
+    rows = Replay.objects.select_related("ruleset").defer("ruleset__packed")
+    return rows.annotate(done=F("total") - waiting, weighty=weighty).order_by("-created_at", "id")
 
 
 def counts(replay: Replay) -> Counts:

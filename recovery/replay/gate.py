@@ -142,7 +142,8 @@ def of_class(replay: Replay, scope: Scope) -> QuerySet[ReplayItem]:
     """The attempts of a replay that were or would be of a scope's class."""
     same = Q(outcome=ItemOutcome.CHANGED.value) & (Q(domain_before=scope.domain) | Q(domain_after=scope.domain))
     stands = ~Q(outcome=ItemOutcome.CHANGED.value) & Q(verdict__domain=scope.domain)
-    return replay.items.filter(same | stands, attempt__cluster__name=scope.cluster)
+    # What another site concluded says nothing of policies here.
+    return replay.items.filter(same | stands, attempt__cluster__name=scope.cluster, attempt__imported=None)
 
 
 def _counts(rows: QuerySet[ReplayItem]) -> dict[str, int]:
