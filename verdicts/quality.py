@@ -236,16 +236,18 @@ def _decide(found: Quality, given: Sequence[tuple[str, str, str, str]]) -> None:
 
 def waiting(span: Span, *, cluster: str = "") -> Waiting:
     """How long attempts waited that had their first verdict in a time, the latest of them, or have none yet."""
-    first = Verdict.objects.filter(own("attempt"), number=1, created_at__gte=span.after, created_at__lt=span.before)
+    first = Verdict.objects.filter(number=1, created_at__gte=span.after, created_at__lt=span.before)
     rows = ListRow.objects.filter(
         own(), is_current=True, verdict__isnull=True, created_at__gte=span.after, created_at__lt=span.before
     )
     if cluster:
         first, rows = first.filter(attempt__cluster__name=cluster), rows.filter(cluster=cluster)
-    waits = sorted(
-        first.order_by("-created_at")
+    # The latest first and then their attempts: joined before they are cut, all would be read.
+    latest = first.order_by("-created_at").values("pk")[:MOST_WAITS]
+    waits = (
+        Verdict.objects.filter(own("attempt"), pk__in=latest)
         .annotate(began=Extract("attempt__created_at", "epoch"), ended=Extract("created_at", "epoch"))
-        .values_list("began", "ended")[:MOST_WAITS]
+        .values_list("began", "ended")
     )
     seconds = sorted(max(float(ended - began), 0.0) for began, ended in waits)
     without = rows.count()

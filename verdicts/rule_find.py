@@ -22,7 +22,8 @@ from verdicts import wording
 from verdicts.catalogue import Use
 from verdicts.choices import FindingStatus
 from verdicts.list_form import ListForm
-from verdicts.models import Finding, UnrecognisedLine, Verdict
+from verdicts.models import Finding, ListRow, UnrecognisedLine, Verdict
+from verdicts.text_search import found_words
 
 #: How far back the counts of the catalogue go.
 COUNTED = timedelta(days=30)
@@ -34,19 +35,16 @@ RULESET = F("verdict__ruleset__digest")
 
 def uses(since: datetime, rules: Iterable[str] | None = None) -> dict[str, Use]:
     """How often each rule was found in standing verdicts since then, and when last, however long ago."""
-    found = Finding.objects.filter(verdict__is_current=True)
+    found = Finding.objects.filter(verdict__is_current=True).order_by()
+    known = set(found_words("rule", "") if rules is None else rules)
     if rules is not None:
-        found = found.filter(rule__in=list(rules))
-    recent = Q(verdict__happened_at__gte=since)
-    counted = found.values("rule").annotate(
-        findings=Count("id", filter=recent),
-        attempts=Count("verdict_id", filter=recent, distinct=True),
-        last=Max("verdict__happened_at"),
-    )
-    return {
-        row["rule"]: Use(findings=row["findings"], attempts=row["attempts"], last=row["last"])
-        for row in counted.order_by()
-    }
+        found = found.filter(rule__in=known)
+    recent = found.filter(verdict__happened_at__gte=since).values_list("rule")
+    counted = recent.annotate(Count("id"), Count("verdict_id", distinct=True), Max("verdict__happened_at"))
+    told = {rule: Use(findings=findings, attempts=attempts, last=last) for rule, findings, attempts, last in counted}
+    # What matched lately did so last then; the others are few, and only when is wanted.
+    older = found.filter(rule__in=known - set(told)).values_list("rule").annotate(Max("verdict__happened_at"))
+    return told | {rule: Use(findings=0, attempts=0, last=last) for rule, last in older}
 
 
 def made_of(rule: str, since: datetime) -> dict[FindingStatus, int]:
@@ -73,8 +71,10 @@ def fired_on(rule: str, since: datetime, most: int) -> list[dict[str, Any]]:
 
 def latest_with(rule: str, most: int) -> list[Verdict]:
     """The standing verdicts that have a finding of a rule, the latest first."""
-    found = Finding.objects.filter(rule=rule, verdict__is_current=True).order_by()
-    return list(Verdict.objects.for_list().filter(pk__in=found.values("verdict_id"))[:most])
+    rows = ListRow.objects.filter(is_current=True, verdict__isnull=False, tags__overlap=[f"r:{rule}"])
+    latest = list(rows.order_by("-happened_at", "-id").values_list("verdict_id", flat=True)[:most])
+    found = Verdict.objects.for_list().in_bulk(latest)
+    return [found[pk] for pk in latest if pk in found]
 
 
 class UnrecognisedForm(ListForm):

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +23,8 @@ from verdicts.own import own
 #: Failures that are counted at most, the newest, and recoveries whose times are looked up one by one.
 MOST, MOST_TIMED = 5_000, 200
 NO_VERDICT = "no verdict"
+#: A requeued attempt may be said to have begun so much before the one that it follows had ended.
+SAME_MOMENT = timedelta(seconds=5)
 AUTOMATIC, APPROVED, OUTSIDE = "automatic", "approved by a person", "without Inquest"
 
 
@@ -137,7 +139,14 @@ def _successors(failed: Iterable[_Failed]) -> dict[UUID, _Next]:
     workloads = {one.workload for one in rows if one.workload is not None}
     by_job: defaultdict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     by_workload: defaultdict[UUID, list[tuple[Any, ...]]] = defaultdict(list)
-    later = Attempt.objects.filter(own(), Q(job_id__in=jobs) | Q(workload__in=workloads), started_at__isnull=False)
+    earliest = min((one.ended for one in rows), default=datetime.max.replace(tzinfo=UTC)) - SAME_MOMENT
+    # What began after it has not ended before it: by that an index finds the few.
+    later = Attempt.objects.filter(
+        own(),
+        Q(job_id__in=jobs) | Q(workload__in=workloads),
+        Q(ended_at__isnull=True) | Q(ended_at__gte=earliest),
+        started_at__gte=earliest,
+    )
     for pk, cluster, scheduler, job_id, workload, started, count in later.order_by("started_at").values_list(
         "pk", "cluster", "scheduler", "job_id", "workload", "started_at", "restart_count"
     ):
@@ -146,7 +155,7 @@ def _successors(failed: Iterable[_Failed]) -> dict[UUID, _Next]:
             by_workload[workload].append((pk, started, count))
     found: dict[UUID, tuple[UUID, datetime]] = {}
     for one in rows:
-        same = [row for row in by_job[one.key] if row[1] >= one.ended - timedelta(seconds=5) and row[0] != one.pk]
+        same = [row for row in by_job[one.key] if row[1] >= one.ended - SAME_MOMENT and row[0] != one.pk]
         other = [row for row in by_workload.get(one.workload, []) if row[1] >= one.ended] if one.workload else []
         if nearest := next(iter(same or other), None):
             found[one.pk] = (nearest[0], nearest[1])
