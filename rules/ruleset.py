@@ -24,6 +24,8 @@ from rules.words import Domain, Maturity, Role, Source
 CATALOGUE = Path(__file__).parent / "catalogue"
 SITE_FILE = "site.toml"
 DEFAULTS_FILE = "defaults.toml"
+#: A rule has a few kB; a longer file is something else.
+MOST_FILE_BYTES = 1 << 20
 #: Part of the cache key: raised when the shape of what is cached changes.
 CACHE_VERSION = "2"
 
@@ -140,7 +142,7 @@ def load_ruleset(site_dir: str | Path | None = None, *, cache: bool = True) -> R
             raise RuleError(f"{site_dir}: the directory of site rules does not exist")
         layers.append(("site", Path(site_dir)))
     files = [(label, path.relative_to(root).as_posix(), path) for label, root in layers for path in _files(root)]
-    raws = [path.read_bytes() for _, _, path in files]
+    raws = [_read(path) for _, _, path in files]
     digest = _digest(files, raws)
     built = _read_cache(digest) if cache else None
     if built is None:
@@ -182,7 +184,26 @@ def ruleset_from(files: Sequence[RulesetFile], layers: Sequence[str]) -> Ruleset
 
 
 def _files(root: Path) -> list[Path]:
-    return sorted(path for path in root.rglob("*.toml") if not path.name.startswith("."))
+    files = sorted(path for path in root.rglob("*.toml") if not path.name.startswith("."))
+    for path in files:
+        # A digest is over names, too: one that has no bytes in UTF-8 has none.
+        if not str(path).isprintable():
+            raise RuleError(f"{str(path)!a}: a name of printable characters, in UTF-8")
+    return files
+
+
+def _read(path: Path) -> bytes:
+    """The file's bytes. A pipe would be waited for without end, and a device has no end: only files are read."""
+    try:
+        if not path.is_file():
+            raise RuleError(f"{path}: not a file")
+        with path.open("rb") as file:
+            raw = file.read(MOST_FILE_BYTES + 1)
+    except OSError as error:
+        raise RuleError(f"{path}: {error.strerror}") from error
+    if len(raw) > MOST_FILE_BYTES:
+        raise RuleError(f"{path}: longer than {MOST_FILE_BYTES:,} bytes")
+    return raw
 
 
 def _texts(files: list[tuple[str, str, Path]], raws: list[bytes]) -> tuple[RulesetFile, ...]:

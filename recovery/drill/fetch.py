@@ -57,7 +57,10 @@ class Site:
         """The same. Raises NotAsked where the address is none that can be asked."""
         if not self.address:
             raise NotAsked("no address is set: INQUEST_DRILL_URL, or INQUEST_PUBLIC_URL, says where the site is")
-        parts = urlsplit(self.address)
+        try:
+            parts = urlsplit(self.address)
+        except ValueError as error:
+            raise NotAsked(f"{self.address!r} is no address: {error}") from error
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username is not None:
             raise NotAsked(f"{self.address!r} is no address of a site such as https://inquest.example.org")
         return self

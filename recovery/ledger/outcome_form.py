@@ -54,8 +54,9 @@ class OutcomesForm(ListForm):
 
     @property
     def by(self) -> str:
-        """What the table is by."""
-        return self.value("by") or "policy"
+        """What the table is by; by policy where the address says nothing that is understood."""
+        by = self.value("by")
+        return by if by in dict(self.choices["by"]) else "policy"
 
     @cached_property
     def rows(self) -> QuerySet[Any]:

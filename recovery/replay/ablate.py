@@ -1,5 +1,6 @@
 """Evidence with something left out, later, or put in. Pure: attempt, observations and reports in, the same out."""
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Annotated
@@ -43,7 +44,7 @@ class Ablation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     without: Source | None = None
     delay: Source | None = None
-    seconds: Annotated[float, msgspec.Meta(ge=-MOST_SECONDS, le=MOST_SECONDS)] = 0
+    seconds: float = 0
     line: Annotated[str, msgspec.Meta(max_length=MAX_LINE)] = ""
     source: Source = Source.SYSLOG
     node: Annotated[str, msgspec.Meta(max_length=255)] = ""
@@ -70,6 +71,8 @@ def checked(ablation: Ablation) -> Ablation:
     """An ablation that asks something. Raises InputError that names the field."""
     if ablation.without is None and ablation.delay is None and not ablation.line.strip():
         raise InputError("ablation: leave a source out, delay one, or put a line in")
+    if not math.isfinite(ablation.seconds) or abs(ablation.seconds) > MOST_SECONDS:
+        raise InputError(f"seconds: at most {MOST_SECONDS} either way, not {ablation.seconds:g}")
     if ablation.delay is not None and not ablation.seconds:
         raise InputError("seconds: by how many seconds the source comes later; not 0")
     if ablation.line and not _AT.match(ablation.at) and parse_stamp(ablation.at) is None:

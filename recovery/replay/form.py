@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from django.db.models import Q, QuerySet
@@ -18,6 +18,8 @@ from rules.words import Source
 from verdicts.list_form import ListForm
 from verdicts.storable import storable_text
 
+#: An address with more names and values than this asks for no list.
+MOST_FILTERS = 200
 OTHERWISE, ALL, UNJUDGED = "otherwise", "all", "unjudged"
 _JUDGED = {Judgement.NONE: "nobody yet", Judgement.ACCEPTED: "accepted", Judgement.REJECTED: "rejected"}
 
@@ -126,11 +128,18 @@ def wish_of(said: Mapping[str, Any]) -> Wish:
 
 
 def query_of(text: str) -> str:
-    """The filters of an address that people copy as a whole, or of what stands behind its question mark."""
-    text = storable_text(text).strip()
-    query = urlsplit(text).query if "?" in text else text
+    """The filters of an address that people copy as a whole, or of what stands behind its question mark.
+
+    Raises InputError where there are more of them than any list has.
+    """
+    text = storable_text(text).strip().partition("#")[0]
+    query = text.partition("?")[2] if "?" in text else text
     paging = ("cursor", "limit", "order")
-    return urlencode([(name, value) for name, value in parse_qsl(query) if name not in paging])
+    try:
+        given = parse_qsl(query, max_num_fields=MOST_FILTERS)
+    except ValueError as error:
+        raise InputError(f"query: at most {MOST_FILTERS} filters") from error
+    return urlencode([(name, value) for name, value in given if name not in paging])
 
 
 def _ablation(said: Mapping[str, Any]) -> Ablation:

@@ -59,10 +59,11 @@ def _new_page() -> str:
 def replay_new(request: Request) -> HttpResponse:
     """Say what is to be tried on which attempts, and begin it."""
     if request.method != "POST":
-        typed = typed_before(request, _new_page()) or {
-            "query": query_of(request.GET.get("query", "")),
-            "ruleset": request.GET.get("ruleset", ""),
-        }
+        try:
+            query = query_of(request.GET.get("query", ""))
+        except InputError as error:
+            return _asked(request, {}, sentence(error))
+        typed = typed_before(request, _new_page()) or {"query": query, "ruleset": request.GET.get("ruleset", "")}
         return _asked(request, typed)
     try:
         row = begin.begin_as(wish_of(request.POST.dict()), by=request.user)

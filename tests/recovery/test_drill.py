@@ -268,7 +268,9 @@ def test_a_verdict_that_is_not_the_same_again_is_not_passed(one: Made) -> None:
     assert checks.concluded_again(opened(other, one.public)).outcome is CheckOutcome.FAILED
 
 
-@pytest.mark.parametrize("address", ["", "ftp://site", "https://ada:pw@site", "https://site/?x=1", "site:8000"])
+@pytest.mark.parametrize(
+    "address", ["", "ftp://site", "https://ada:pw@site", "https://site/?x=1", "site:8000", "http://[x"]
+)
 def test_no_other_address_is_asked(address: str) -> None:
     with pytest.raises(NotAsked), Site(address).get("verdicts"):
         pass

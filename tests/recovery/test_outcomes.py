@@ -187,3 +187,9 @@ def test_what_was_not_carried_out_was_not_needed_if_the_job_completed_without_it
     for proposal in (one, two):
         proposal.refresh_from_db()
     assert [one.outcome, two.outcome] == [Outcome.NOT_NEEDED, Outcome.CANNOT_TELL]
+
+
+@pytest.mark.parametrize("query", ["by=x", "by=", "by=month&page=x", "outcome=x", "after=x"])
+def test_an_address_that_cannot_be_understood_says_so(client: Client, query: str) -> None:
+    client.force_login(a_user("ada", "viewer"))
+    assert client.get(f"/ledger/outcomes/?{query}").status_code == 200

@@ -66,6 +66,9 @@ def test_an_ablation_that_asks_nothing_is_refused() -> None:
     for wrong, field in (
         (Ablation(), "ablation"),
         (Ablation(delay=Source.SYSLOG), "seconds"),
+        (Ablation(delay=Source.SYSLOG, seconds=float("nan")), "seconds"),
+        (Ablation(delay=Source.SYSLOG, seconds=float("inf")), "seconds"),
+        (Ablation(delay=Source.SYSLOG, seconds=-1e300), "seconds"),
         (Ablation(line="x", at="soon"), "at"),
     ):
         with pytest.raises(InputError, match=f"^{field}: "):

@@ -171,3 +171,12 @@ def test_the_attempts_are_exported_with_the_filters_of_the_page(done: Replay) ->
     assert next(row for row in rows if row["job_id"] == "71")["domain_after"] == "unattributed"
     answer = client.get(reverse("api-replay-file", args=[done.pk, "json"]))
     assert [row["job_id"] for row in json.loads(b"".join(answer))] == ["71"]
+
+
+@pytest.mark.parametrize("query", ["//[x?a=b", "&".join(f"a{n}=b" for n in range(1200)), "domain=" + "x" * 5000])
+def test_filters_that_are_none_are_refused_and_name_the_field(query: str) -> None:
+    client = a_client("administrator")
+    assert client.get(reverse("recovery:replay-new"), {"query": query}).status_code in (200, 400)
+    assert client.post(reverse("recovery:replay-new"), {"kind": "own", "query": query}).status_code == 400
+    told = post(client, "/api/v1/recovery/replays", kind="own", query=query)
+    assert told.status_code == 400 and "query" in told.content.decode()

@@ -1,6 +1,7 @@
 """`inquest explain` and `inquest rules` as a person calls them."""
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -221,3 +222,23 @@ def test_the_guide_names_every_key_role_group_and_domain() -> None:
     assert [role for role in Role if f"`{role}`" not in guide] == []
     assert [group for group in Group if f"`@{group}`" not in guide] == []
     assert [domain for domain in CAUSAL_DOMAINS if str(domain) not in guide] == []
+
+
+def test_a_site_folder_with_what_is_no_file_of_rules_is_refused_by_name(site: Path) -> None:
+    def refused(name: str) -> str:
+        run = call("lint", "--site", site)
+        (site / name).rmdir() if (site / name).is_dir() else (site / name).unlink()
+        assert run.exit_code == 2 and "Traceback" not in run.output, run.output
+        return str(run.output)
+
+    os.mkfifo(site / "pipe.toml")
+    assert "pipe.toml: not a file" in refused("pipe.toml")
+    (site / "away.toml").symlink_to("/nowhere")
+    assert "away.toml: not a file" in refused("away.toml")
+    (site / "folder.toml").mkdir()
+    assert "folder.toml: not a file" in refused("folder.toml")
+    put(site, "long.toml", b"#" * ((1 << 20) + 1))
+    assert "long.toml: longer than 1,048,576 bytes" in refused("long.toml")
+    name = os.fsdecode(b"odd\xff.toml")
+    put(site, name, b"")
+    assert "in UTF-8" in refused(name)
