@@ -216,7 +216,22 @@ def clean_up() -> int:
     for path in kept.iterdir() if kept.is_dir() else ():
         if not _is_kept(path.name):
             _remove(path)
+        elif path.is_dir():
+            _remove_unnamed(path)
     return removed
+
+
+def _remove_unnamed(folder: Path) -> None:
+    """Remove the records that no row names: their evidence expired, and who should have removed them was killed."""
+    rows = ExportedRecord.objects.filter(batch=UUID(folder.name))
+    # In this order: what is in the folder now is being written, is named, or is nobody's.
+    files = [path for path in folder.glob("*.zip") if path.is_file()]
+    running = rows.filter(state=RequestState.RUNNING.value).values_list("attempt_id", flat=True)
+    busy = {str(attempt_id) for attempt_id in running}
+    named = set(rows.exclude(file="").values_list("file", flat=True))
+    for path in files:
+        if path.name not in named and path.name.partition(".")[0] not in busy:
+            _unlink(path)
 
 
 def _is_kept(name: str) -> bool:
@@ -242,16 +257,32 @@ def _remove(path: Path) -> bool:
 def forget(attempts: Iterable[UUID], why: str) -> int:
     """Remove the records of some attempts from all batches, as expiry of their evidence wants; says how many.
 
-    One that is being written from what was there is begun anew: who writes it has lost its lease.
+    One that is being written from what was there is begun anew: who writes it has lost its lease. In a transaction the
+    files go after its end; from then on no row names them, so that none is handed out, and what a process that was
+    killed left of them goes with the next sweep.
     """
-    forgotten = 0
     rows = ExportedRecord.objects.filter(attempt__in=list(attempts))
     rows.filter(state=RequestState.RUNNING.value).update(
         state=RequestState.PENDING.value, lease_owner="", lease_until=None, due_at=Now()
     )
-    for row in rows.exclude(file="").only("pk", "batch_id", "file").iterator(AT_ONCE):
-        (folder_of(row.batch_id) / row.file).unlink(missing_ok=True)
-        forgotten += ExportedRecord.objects.filter(pk=row.pk).update(
-            file="", state=RequestState.FAILED.value, error=why, finished_at=timezone.now()
-        )
+    files = [
+        (row.pk, folder_of(row.batch_id) / row.file) for row in rows.exclude(file="").only("pk", "batch_id", "file")
+    ]
+    forgotten = ExportedRecord.objects.filter(pk__in=[pk for pk, _ in files]).update(
+        file="", state=RequestState.FAILED.value, error=why, finished_at=timezone.now()
+    )
+
+    def remove() -> None:
+        for _, path in files:
+            _unlink(path)
+
+    transaction.on_commit(remove)
     return forgotten
+
+
+def _unlink(path: Path) -> None:
+    """Remove a file. What cannot be removed is told, and tried again by the next sweep."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.error("the exported record %s could not be removed: %s", path, error)

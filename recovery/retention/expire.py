@@ -161,12 +161,8 @@ def _leave(attempt: Attempt, stones: dict[Kept, Tombstone], gone: dict[Kept, Gon
     told = {kept: one for kept, one in gone.items() if one.rows}
     if told:
         _entry(attempt, told, stones)
-        # Records that wait to be fetched have what is gone here. What cannot be removed now goes with its batch.
-        transaction.on_commit(lambda: _forget(attempt.pk), robust=True)
-
-
-def _forget(attempt_id: UUID) -> None:
-    batch.forget([attempt_id], "what it contained expired")
+        # Records that wait to be fetched have what is gone here.
+        batch.forget([attempt.pk], "what it contained expired")
 
 
 def _entry(attempt: Attempt, gone: dict[Kept, Gone], stones: dict[Kept, Tombstone]) -> LedgerEntry:
