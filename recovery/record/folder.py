@@ -59,6 +59,8 @@ def begun(folder: Path, query: str, *, resume: bool) -> List:
         return _known(path, query, resume=resume)
     if folder.is_dir() and any(one.name != LOCK for one in folder.iterdir()):
         raise FolderError(f"{folder} holds other files: give a folder that is empty, or not there")
+    if resume:
+        raise FolderError(f"nothing was begun in {folder}: leave --resume out and say with --filter what is wanted")
     filters = understood(query)
     told = List(
         filter=filters.data.urlencode(),

@@ -49,7 +49,7 @@ def run(
         told = _done(log, asked)
         left = [(path, digest) for path, digest in files if digest not in told]
     except RuleError as error:
-        click.echo(f"inquest: the rules cannot be used: {error}", err=True)
+        click.echo(f"inquest: the rules cannot be used: {plain_text(str(error))}", err=True)
         return AWAY
     except (OSError, ValueError) as error:
         click.echo(f"inquest: {plain_text(str(error))}", err=True)
@@ -81,6 +81,10 @@ def _asked(tried: Ruleset | None, ablation: Ablation | None) -> str:
     return f"ruleset {tried.digest}" if tried is not None else str(ablation) if ablation is not None else "own rules"
 
 
+#: What every line of a log has.
+_KEYS = {"record", "asked", "outcome", "weighty", "reproducible"}
+
+
 def _done(log: Path | None, asked: str) -> dict[str, Row]:
     """What a log has, by the hash of the record. Raises ValueError where it is another question's."""
     told: dict[str, Row] = {}
@@ -92,7 +96,9 @@ def _done(log: Path | None, asked: str) -> dict[str, Row]:
         except ValueError:
             # The last line of a process that was killed while it wrote: done again.
             continue
-        if row.get("asked") != asked:
+        if not isinstance(row, dict) or not row.keys() >= _KEYS or not isinstance(row["record"], str):
+            raise ValueError(f"{log}:{number}: it is no line of such a log")
+        if row["asked"] != asked:
             raise ValueError(f"{log}:{number}: it is the log of another question: {row.get('asked')}")
         told[row["record"]] = row
     return told

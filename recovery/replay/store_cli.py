@@ -64,7 +64,7 @@ def run(
         click.echo(f"inquest: {plain_text(str(error))}", err=True)
         return UNUSABLE
     except (RuleError, rulesets.NoRuleset) as error:
-        click.echo(f"inquest: the rules cannot be used: {error}", err=True)
+        click.echo(f"inquest: the rules cannot be used: {plain_text(str(error))}", err=True)
         return AWAY
     except DatabaseError as error:
         click.echo(f"inquest: the database cannot be used: {error}".rstrip(), err=True)

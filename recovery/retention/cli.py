@@ -52,8 +52,8 @@ def status() -> None:
 
 @retention.command()
 @click.option("--dry-run", is_flag=True, help="Only say what would expire.")
-@click.option("--seconds", type=click.FloatRange(min=1), default=None, help="End after so long.")
-def expire(dry_run: bool, seconds: float | None) -> None:
+@click.option("--seconds", type=click.IntRange(min=1), default=None, help="End after so long.")
+def expire(dry_run: bool, seconds: int | None) -> None:
     """Let what is due expire now, as the site does by itself."""
     now = timezone.now()
     try:

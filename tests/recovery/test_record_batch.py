@@ -286,6 +286,7 @@ def test_the_command_goes_on_where_it_stopped(exports: Path, tmp_path: Path, mon
         real(*args, **more)
 
     monkeypatch.setattr(export, "write", ended)
+    assert "nothing was begun" in run("--resume").output
     said = run("--filter", "cluster=alpha")
     assert (said.exit_code, "--resume goes on" in said.output) == (130, True), said.output
     monkeypatch.setattr(export, "write", real)

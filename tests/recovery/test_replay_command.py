@@ -177,6 +177,9 @@ def test_exported_records_are_replayed_without_a_database(
     (folder / "zz.zip").unlink()
     # What the log has is not done again; a line that was cut off is.
     lines = log.read_text().splitlines()
+    for wrong in ("[1]", '{"asked": "x"}'):
+        log.write_text(wrong + "\n")
+        assert "no line of such a log" in run("--records", str(folder), "--log", str(log)).output
     log.write_text("\n".join(lines[:2]) + "\n" + lines[2][:40])
     again = run("--records", str(folder), "--log", str(log), "--json")
     assert again.exit_code == records_cli.OTHERWISE
