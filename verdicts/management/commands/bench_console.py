@@ -30,20 +30,24 @@ class Command(BaseCommand):
             settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
         before = {}
         if options["against"]:
-            before = {row["name"]: row["p50"] for row in json.loads(options["against"].read_text())}
+            before = {row["name"]: row for row in json.loads(options["against"].read_text())}
         self.stdout.write(f"{ListRow.objects.count():,} rows; times in ms, {options['times']} times each")
         self.stdout.write(f"{'':28}{'p50':>8}{'p95':>8}{'queries':>9}{'SQL':>8}{'rows':>8}{'ratio':>8}{'growth':>8}")
         kept, beyond = [], []
         for found in measure(options["times"]):
-            growth = found.p50 / before[found.name] if found.name in before else None
+            other = before.get(found.name)
+            growth = found.p50 / other["p50"] if other else None
+            # A page that shows more rows is another page: its time is told, and not judged.
+            same = other is not None and other["rows"] == found.rows
+            told = "" if growth is None else f"{growth:.2f}" if same else f"({growth:.2f})"
             self.stdout.write(
                 f"{found.name:28}{found.p50:8.1f}{found.p95:8.1f}{found.queries:9}{found.sql:8.1f}"
-                f"{found.rendering:8.1f}{found.ratio:8.2f}{f'{growth:.2f}' if growth else '':>8}"
+                f"{found.rendering:8.1f}{found.ratio:8.2f}{told:>8}"
             )
             kept.append(as_row(found))
             if found.p95 > MOST_P95 or found.queries > MOST_QUERIES or found.ratio > MOST_RATIO:
                 beyond.append(found.name)
-            elif growth and growth > MOST_GROWTH:
+            elif growth and same and growth > MOST_GROWTH:
                 beyond.append(f"{found.name} (growth)")
         if options["json"]:
             options["json"].write_text(json.dumps(kept, indent=1))
