@@ -1,18 +1,21 @@
 """The verdict filters as a form, as chips and as column headings: one reading of one address."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from urllib.parse import urlencode
 
+from django.core.exceptions import TooManyFieldsSent
 from django.http import QueryDict
 from django.utils import timezone
 
+from rules.attempt import InputError
 from verdicts import wording
 from verdicts.facets import LABELS, LOOKED_AT, NOTHING_KNOWN, Facet, facets, text_of
 from verdicts.filters import VerdictFilter
 from verdicts.keyset import Cursor
-from verdicts.listing import PAGING, problems
+from verdicts.listing import PAGING, asked, problems
 
 _LABELS = {
     **LABELS,
@@ -49,6 +52,10 @@ _OPEN = ("domain", "state", "cluster", "review")
 _RANGES = (("24 h", 1), ("7 days", 7), ("30 days", 30), ("90 days", 90))
 
 
+#: The longest text of an address that is kept or worked on.
+LONGEST_QUERY = 4000
+
+
 def given(query: QueryDict) -> QueryDict:
     """An address without its empty parameters: a field that was left empty is no filter."""
     kept = query.copy()
@@ -58,6 +65,30 @@ def given(query: QueryDict) -> QueryDict:
         else:
             del kept[name]
     return kept
+
+
+def filters_of(query: str, field: str, *, without: Iterable[str] = PAGING) -> VerdictFilter:
+    """The filters in the text of an address of the list, less the parameters that are left out.
+
+    Raises InputError that names the field which the text came in. A word without a value is no filter: passed over, it
+    would ask for everything.
+    """
+    if len(query) > LONGEST_QUERY:
+        raise InputError(f"{field}: longer than {LONGEST_QUERY} characters")
+    query = query.removeprefix("?")
+    for part in query.split("&"):
+        if part and "=" not in part:
+            raise InputError(f"{field}: {part[:80]!r} is no filter: name=value is")
+    try:
+        data = given(QueryDict(query, mutable=True))
+    except TooManyFieldsSent as error:
+        raise InputError(f"{field}: more filters than any list has") from error
+    for parameter in without:
+        data.pop(parameter, None)
+    filters = asked(data)
+    if wrong := problems(filters):
+        raise InputError(f"{field}: " + "; ".join(f"{name}: {said}" for name, said in sorted(wrong.items())))
+    return filters
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -24,6 +23,14 @@ class Request(HttpRequest):
     user: User
 
 
+def _where(request: Request) -> str:
+    """The page of this site that a partial update belongs to, as the browser says."""
+    try:
+        return request.htmx.current_url_abs_path or "/"
+    except ValueError:
+        return "/"  # what was sent is no address
+
+
 def permitted(allowed: Callable[[Any], bool]) -> Callable[[View], View]:
     """Let in who is logged in and allowed; a partial update of a session that ended leads to the log-in page."""
 
@@ -33,8 +40,7 @@ def permitted(allowed: Callable[[Any], bool]) -> Callable[[View], View]:
             if not request.user.is_authenticated:
                 if not request.htmx:
                     return redirect_to_login(request.get_full_path())
-                page = urlsplit(request.htmx.current_url_abs_path or "/")
-                return HttpResponseClientRedirect(redirect_to_login(page.geturl()).url)
+                return HttpResponseClientRedirect(redirect_to_login(_where(request)).url)
             if not allowed(request.user):
                 raise PermissionDenied
             response = view(request, *args, **kwargs)

@@ -5,19 +5,16 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.http import QueryDict
 
 from rules.attempt import InputError
 from verdicts import permissions
-from verdicts.filter_form import given
-from verdicts.listing import PAGING, asked, problems
+from verdicts.filter_form import filters_of
 from verdicts.models import Preference, SavedView
 from verdicts.record import NotPermitted
 from verdicts.storable import storable_text
 
 MOST_VIEWS = 100
 LONGEST_NAME = 80
-LONGEST_QUERY = 4000
 
 
 def views_of(user: User) -> QuerySet[SavedView]:
@@ -39,15 +36,9 @@ def save_view(name: str, query: str, *, by: User, shared: bool = False) -> Saved
     name = " ".join(storable_text(name).split())
     if not name or len(name) > LONGEST_NAME:
         raise InputError(f"name: 1 to {LONGEST_NAME} characters")
-    if len(query) > LONGEST_QUERY:
-        raise InputError(f"query: longer than {LONGEST_QUERY} characters")
     if shared and not may_share(by):
         raise NotPermitted("sharing a view needs the group reviewer, operator or lead")
-    data = given(QueryDict(query.removeprefix("?")))
-    for parameter in PAGING:
-        data.pop(parameter, None)
-    if wrong := problems(asked(data)):
-        raise InputError("query: " + "; ".join(f"{parameter}: {said}" for parameter, said in wrong.items()))
+    data = filters_of(query, "query").data
     User.objects.select_for_update(of=("self",)).only("pk").get(pk=by.pk)
     known = SavedView.objects.filter(owner=by, name=name).first()
     if known is None and SavedView.objects.filter(owner=by).count() >= MOST_VIEWS:

@@ -106,10 +106,10 @@ class UnrecognisedForm(ListForm):
 
     @property
     def span(self) -> tuple[datetime | None, datetime | None]:
-        """From when to when attempts ended."""
+        """From when to when attempts ended; a number of days that is none of those to choose from says nothing."""
         after, before = self.moment("after"), self.moment("before")
         days = self.value("days") or ("all" if after or before else "30")
-        if after is None and days != "all":
+        if after is None and days != "all" and "days" not in self.errors:
             after = (before or self.now) - timedelta(days=int(days))
         return after, before
 

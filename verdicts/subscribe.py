@@ -21,7 +21,7 @@ from django.utils import timezone
 from rules.attempt import InputError
 from verdicts import permissions
 from verdicts.choices import Channel, RequestState
-from verdicts.filter_form import given
+from verdicts.filter_form import filters_of
 from verdicts.listing import PAGING, asked, problems
 from verdicts.models import Delivery, ListRow, Subscription
 from verdicts.own import own
@@ -31,7 +31,7 @@ from verdicts.storable import storable_text
 log = logging.getLogger(__name__)
 
 MOST_SUBSCRIPTIONS = 30
-LONGEST_NAME, LONGEST_QUERY = 80, 4000
+LONGEST_NAME = 80
 #: A verdict is written with the time at which its transaction began: looked for this much further back than needed.
 LATE = timedelta(minutes=5)
 #: What a filter that suddenly matches everything may owe in one look; the rest is found in the next.
@@ -65,8 +65,6 @@ def subscribe(name: str, query: str, channel: Channel, *, by: User, webhook: str
     name = " ".join(storable_text(name).split())
     if not name or len(name) > LONGEST_NAME:
         raise InputError(f"name: 1 to {LONGEST_NAME} characters")
-    if len(query) > LONGEST_QUERY:
-        raise InputError(f"query: longer than {LONGEST_QUERY} characters")
     if channel is Channel.EMAIL and not mail_address(by):
         raise InputError("channel: this site sends no mail, or your account has no address")
     if channel is Channel.WEBHOOK:
@@ -74,11 +72,7 @@ def subscribe(name: str, query: str, channel: Channel, *, by: User, webhook: str
             raise NotPermitted("a webhook needs the role policy admin or administrator")
         if webhook not in settings.WEBHOOKS:
             raise InputError(f"webhook: {webhook!r} is none of the site's")
-    data = given(QueryDict(query.removeprefix("?")))
-    for parameter in (*PAGING, "order"):
-        data.pop(parameter, None)
-    if wrong := problems(asked(data)):
-        raise InputError("query: " + "; ".join(f"{parameter}: {said}" for parameter, said in wrong.items()))
+    data = filters_of(query, "query", without=(*PAGING, "order")).data
     User.objects.select_for_update(of=("self",)).only("pk").get(pk=by.pk)
     if subscriptions_of(by).count() >= MOST_SUBSCRIPTIONS:
         raise InputError(f"name: there are {MOST_SUBSCRIPTIONS} subscriptions already; end one first")

@@ -48,8 +48,12 @@ def ask(*, via: str, by: User | None = None, attempt: UUID | None = None) -> Dri
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", _LOCK)
         # The accounts of drills are shared: who ended first would switch them off for the other.
-        if Drill.objects.filter(OPEN_DRILL).exists():
-            raise NotNow("a drill is asked for or going on already")
+        if (other := Drill.objects.filter(OPEN_DRILL).first()) is not None:
+            lost = other.asked_at + find.LOST_AFTER
+            raise NotNow(
+                f"drill {other.pk} was asked for at {other.asked_at:%H:%M:%S} UTC and has not ended; if its process is"
+                f" gone, it is ended at {lost:%H:%M:%S}, and another can begin"
+            )
         drill.save(force_insert=True)
     return drill
 

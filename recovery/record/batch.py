@@ -16,7 +16,6 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
-from django.http import QueryDict
 from django.utils import timezone
 
 from recovery import permissions
@@ -25,10 +24,9 @@ from recovery.models import ExportBatch, ExportedRecord
 from recovery.words import EntryKind
 from rules.attempt import InputError
 from verdicts.choices import RequestState
-from verdicts.filter_form import given
+from verdicts.filter_form import filters_of
 from verdicts.filters import VerdictFilter
 from verdicts.lease import give_up
-from verdicts.listing import PAGING, asked, problems
 from verdicts.models import ListRow
 from verdicts.record import NotPermitted
 from verdicts.waking import wake_task
@@ -38,7 +36,6 @@ log = logging.getLogger(__name__)
 TASK = "recovery.export_records"
 #: Records of one batch, and batches of one person that are not finished.
 MOST_RECORDS, MOST_OPEN = 20_000, 5
-LONGEST_QUERY = 4000
 #: Rows that are written at once, and batches that one sweep removes.
 AT_ONCE, MOST_REMOVED = 1000, 100
 STOPPED = "stopped before its turn came"
@@ -52,7 +49,7 @@ def ask(query: str, *, by: User, via: str) -> ExportBatch:
     """
     if not by.has_perm(permissions.EXPORT_LEDGER):
         raise NotPermitted("Exporting records needs the role lead or administrator.")
-    filters = understood(query)
+    filters = filters_of(query, "filter")
     with transaction.atomic():
         User.objects.select_for_update(of=("self",), no_key=True).only("pk").get(pk=by.pk)
         if ExportBatch.objects.filter(asked_by=by, finished_at=None).count() >= MOST_OPEN:
@@ -77,19 +74,6 @@ def ask(query: str, *, by: User, via: str) -> ExportBatch:
         )
         transaction.on_commit(lambda: wake(batch.total))
     return batch
-
-
-def understood(query: str) -> VerdictFilter:
-    """The filters of an address of the verdict list. Raises InputError."""
-    if len(query) > LONGEST_QUERY:
-        raise InputError(f"filter: longer than {LONGEST_QUERY} characters")
-    data = given(QueryDict(query.removeprefix("?"), mutable=True))
-    for parameter in PAGING:
-        data.pop(parameter, None)
-    filters = asked(data)
-    if wrong := problems(filters):
-        raise InputError("filter: " + "; ".join(f"{name}: {said}" for name, said in wrong.items()))
-    return filters
 
 
 def attempts_of(filters: VerdictFilter) -> Iterator[tuple[UUID, UUID | None]]:

@@ -23,6 +23,7 @@ from recovery.record import batch_find, batch_pages
 from rules.attempt import InputError
 from verdicts.api_paging import Pages
 from verdicts.choices import RequestState
+from verdicts.filter_form import LONGEST_QUERY
 
 _ZIP = {(200, "application/zip"): OpenApiResponse(OpenApiTypes.BINARY)}
 
@@ -32,7 +33,7 @@ class AskedSerializer(serializers.Serializer[Any]):
 
     filter = serializers.CharField(
         allow_blank=True,
-        max_length=writing.LONGEST_QUERY,
+        max_length=LONGEST_QUERY,
         help_text="Filters as in the address of the verdict list: domain=gpu_hardware&after=2026-11-01T00:00:00Z",
     )
 

@@ -19,11 +19,12 @@ from django.utils import timezone
 
 from recovery.ledger.entries import Actor, record, spelled
 from recovery.record import bag, export
-from recovery.record.batch import attempts_of, understood
+from recovery.record.batch import attempts_of
 from recovery.record.container import BadRecord
 from recovery.record.read import open_record
 from recovery.words import EntryKind
 from rules.attempt import InputError
+from verdicts.filter_form import filters_of
 from verdicts.models import Attempt
 
 LIST, LOCK, SUMS = "export.json", "export.lock", "SHA256SUMS"
@@ -61,7 +62,7 @@ def begun(folder: Path, query: str, *, resume: bool) -> List:
         raise FolderError(f"{folder} holds other files: give a folder that is empty, or not there")
     if resume:
         raise FolderError(f"nothing was begun in {folder}: leave --resume out and say with --filter what is wanted")
-    filters = understood(query)
+    filters = filters_of(query, "filter")
     told = List(
         filter=filters.data.urlencode(),
         asked_at=spelled(timezone.now()),
@@ -81,7 +82,7 @@ def _known(path: Path, query: str, *, resume: bool) -> List:
         raise FolderError(f"{path} cannot be read: {error}") from error
     if not resume:
         raise FolderError(f"{path.parent} holds an export that was begun {told.asked_at[:16]}: give --resume to go on")
-    if query and understood(query).data.urlencode() != told.filter:
+    if query and filters_of(query, "filter").data.urlencode() != told.filter:
         raise FolderError(f"the export in {path.parent} was begun with the filter {told.filter!r}")
     return told
 
@@ -170,7 +171,8 @@ def _put(path: Path, content: bytes) -> None:
 def _under(path: Path) -> Iterator[BinaryIO]:
     """A file that has its name only when it is whole and on the disk."""
     partial = path.with_name(path.name + ".partial")
-    with partial.open("w+b") as out:
+    # Evidence is for who took it, as on the site.
+    with open(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as out:
         yield out
         out.flush()
         os.fsync(out.fileno())

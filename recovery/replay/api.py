@@ -97,6 +97,8 @@ class Replays(generics.ListAPIView[Replay]):
             row = begin.begin_as(wish_of(said.validated_data), by=_user(request))
         except InputError as error:
             raise _wrong(error) from error
+        except begin.NotNow as error:
+            raise Conflict(str(error)) from error
         except NotPermitted as error:
             raise PermissionDenied(str(error)) from error
         return Response(_detail(row.pk), status=status.HTTP_201_CREATED)

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 CHUNK = 20
 #: Attempts of one replay.
 MOST = 200_000
+#: Replays of one person that are not done.
+MOST_OPEN = 5
 LONGEST_REASON = 2000
 #: What narrows no list, or makes it another one than that of standing verdicts.
 _NOT_HERE = ("superseded", "order", "cursor", "limit", "format")
@@ -65,9 +67,12 @@ class NotNow(ValueError):
 
 
 def begin_as(wish: Wish, *, by: User) -> Replay:
-    """Begin a replay for a person. Raises NotPermitted and InputError."""
+    """Begin a replay for a person. Raises NotPermitted and InputError, and NotNow where many of theirs are open."""
     _may_start(by)
-    return begin(wish, Actor.user(by))
+    actor = Actor.user(by)
+    if Replay.objects.filter(actor=actor.name, state=ReplayState.RUNNING.value).count() >= MOST_OPEN:
+        raise NotNow(f"{MOST_OPEN} replays of yours are not done: wait for one, or stop one")
+    return begin(wish, actor)
 
 
 @transaction.atomic

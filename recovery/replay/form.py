@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from django.db.models import Q, QuerySet
@@ -15,11 +14,11 @@ from recovery.replay.judge import JUDGEABLE
 from recovery.replay.words import Again, ItemOutcome, Judgement, ReplayKind, ReplayState
 from rules.attempt import InputError
 from rules.words import Source
+from verdicts.filter_form import filters_of
 from verdicts.list_form import ListForm
+from verdicts.listing import PAGING
 from verdicts.storable import storable_text
 
-#: An address with more names and values than this asks for no list.
-MOST_FILTERS = 200
 OTHERWISE, ALL, UNJUDGED = "otherwise", "all", "unjudged"
 _JUDGED = {Judgement.NONE: "nobody yet", Judgement.ACCEPTED: "accepted", Judgement.REJECTED: "rejected"}
 
@@ -130,16 +129,11 @@ def wish_of(said: Mapping[str, Any]) -> Wish:
 def query_of(text: str) -> str:
     """The filters of an address that people copy as a whole, or of what stands behind its question mark.
 
-    Raises InputError where there are more of them than any list has.
+    Raises InputError where they are none of the list's.
     """
     text = storable_text(text).strip().partition("#")[0]
     query = text.partition("?")[2] if "?" in text else text
-    paging = ("cursor", "limit", "order")
-    try:
-        given = parse_qsl(query, max_num_fields=MOST_FILTERS)
-    except ValueError as error:
-        raise InputError(f"query: at most {MOST_FILTERS} filters") from error
-    return urlencode([(name, value) for name, value in given if name not in paging])
+    return filters_of(query, "query", without=(*PAGING, "order")).data.urlencode()
 
 
 def _ablation(said: Mapping[str, Any]) -> Ablation:

@@ -62,12 +62,12 @@ def replay_new(request: Request) -> HttpResponse:
         try:
             query = query_of(request.GET.get("query", ""))
         except InputError as error:
-            return _asked(request, {}, sentence(error))
+            return _asked(request, request.GET, sentence(error))
         typed = typed_before(request, _new_page()) or {"query": query, "ruleset": request.GET.get("ruleset", "")}
         return _asked(request, typed)
     try:
         row = begin.begin_as(wish_of(request.POST.dict()), by=request.user)
-    except (InputError, PermissionError) as error:
+    except (InputError, PermissionError, begin.NotNow) as error:
         return _asked(request, request.POST, sentence(error))
     messages.success(request, f"The replay of {row.total:,} attempts is begun.")
     return redirect("recovery:replay", row.pk)

@@ -20,10 +20,10 @@ from django.db.models import Q  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from recovery.models import Hold  # noqa: E402
-from recovery.retention import due, find, forms, holds  # noqa: E402
+from recovery.retention import due, find, forms, holds, words  # noqa: E402
 from recovery.retention import expire as job  # noqa: E402
 from rules.verdict import plain_text  # noqa: E402
-from verdicts.keeping import OF_ATTEMPTS  # noqa: E402
+from verdicts.keeping import OF_ATTEMPTS, Kept  # noqa: E402
 
 
 @click.group()
@@ -59,10 +59,12 @@ def expire(dry_run: bool, seconds: int | None) -> None:
     try:
         if dry_run:
             for kept in OF_ATTEMPTS:
-                rows = due.due(kept, now)
-                free = rows.filter(~due.is_held(), ~Q(due.is_busy())).count()
-                held, busy = rows.filter(due.is_held()).count(), rows.filter(due.is_busy()).count()
+                free = held = busy = 0
+                for rows in (due.due(kept, now), due.due_imported(kept, now)):
+                    free += rows.filter(~due.is_held(), ~Q(due.is_busy())).count()
+                    held, busy = held + rows.filter(due.is_held()).count(), busy + rows.filter(due.is_busy()).count()
                 click.echo(f"{kept:<9} {free:,} attempts would expire; {held:,} are held, {busy:,} are not over")
+            click.echo(f"{Kept.WORDS:<9} of {sum(1 for _ in words.attempts_due(now)):,} attempts would expire")
             return
         done = job.run(now=now, seconds=seconds or job.WORK_SECONDS)
     except DatabaseError as error:

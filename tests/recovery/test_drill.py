@@ -138,7 +138,7 @@ def test_one_at_a_time_by_who_may_and_a_lost_one_is_ended(client: Client) -> Non
         record.ask(via="console", by=a_user("vera", "viewer"))
     lead = a_user("lena", "lead")
     drill = record.ask(via="console", by=lead)
-    with pytest.raises(record.NotNow, match="already"):
+    with pytest.raises(record.NotNow, match="another can begin"):
         record.ask(via="api", by=lead)
     client.force_login(lead)
     assert "It waits for a worker" in client.get(f"/recovery/drills/{drill.pk}/").content.decode()

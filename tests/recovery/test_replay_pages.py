@@ -180,3 +180,12 @@ def test_filters_that_are_none_are_refused_and_name_the_field(query: str) -> Non
     assert client.post(reverse("recovery:replay-new"), {"kind": "own", "query": query}).status_code == 400
     told = post(client, "/api/v1/recovery/replays", kind="own", query=query)
     assert told.status_code == 400 and "query" in told.content.decode()
+
+
+def test_a_person_has_only_some_replays_open(done: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(begin, "MOST_OPEN", 1)
+    client = a_client("reviewer")
+    assert post(client, "/api/v1/recovery/replays", kind="own").status_code == 201
+    assert post(client, "/api/v1/recovery/replays", kind="own").status_code == 409
+    page = client.post(reverse("recovery:replay-new"), {"kind": "own", "reason": "again"})
+    assert page.status_code == 400 and "not done" in text_of(page) and "again" in text_of(page)
