@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "bench": Entry("rules.bench:bench", "Measure the engine: its speed, and its verdicts on labelled incidents."),
     "drill": Entry("recovery.drill.cli:drill", "Check that records can be had, are right, and go when they should."),
-    "drift": Entry("verdicts.drift_cli:drift", "Say whether the rules still see in stored attempts what they saw."),
+    "drift": Entry("verdicts.rulebook.drift_cli:drift", "Say whether the rules see in stored attempts what they saw."),
     "explain": Entry("recovery.record.explain_cli:explain", "Say why a job failed, from its logs or a record alone."),
     "export": Entry(
         "recovery.record.store_cli:export", "Write the record of an attempt, or of many: one signed file each."
@@ -33,7 +33,7 @@ COMMANDS: dict[str, Entry] = {
     "recovery": Entry("recovery.acting.cli:recovery", "Stop what acts on schedulers, let it go on, look at it."),
     "retention": Entry("recovery.retention.cli:retention", "Say what expires when, let it expire, hold it."),
     "replay": Entry("recovery.replay.cli:replay", "Conclude stored attempts or records again under other rules."),
-    "sources": Entry("verdicts.sources_cli:sources", "Check the systems that evidence is read from."),
+    "sources": Entry("verdicts.sources.cli:sources", "Check the systems that evidence is read from."),
     "rules": Entry("rules.cli:rules", "List, lint and test the rules."),
     "verify": Entry("recovery.record.cli:verify", "Verify a record of an attempt, anywhere."),
 }

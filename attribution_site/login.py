@@ -26,7 +26,7 @@ from rest_framework.throttling import ScopedRateThrottle
 
 from attribution_site import noted
 from attribution_site.tokens import ApiToken
-from verdicts.preferences import carry_at_login
+from verdicts.people.preferences import carry_at_login
 
 
 def caller(request: HttpRequest | Request) -> str:

@@ -27,7 +27,8 @@ from recovery.drill import find as drills
 from recovery.ledger import find as ledger_find
 from recovery.progress import find as progress_find
 from recovery.words import DrillState
-from verdicts import measure, source_find
+from verdicts import measure
+from verdicts.sources import find as source_find
 
 log = structlog.get_logger("inquest.metrics")
 

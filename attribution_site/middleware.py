@@ -12,7 +12,8 @@ import structlog
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.functional import LazyObject, empty
 
-from verdicts import preferences, zones
+from verdicts import zones
+from verdicts.people import preferences
 
 log = structlog.get_logger("inquest.request")
 

@@ -431,7 +431,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
 
 # --- Incidents that people send through the pages or the API --------------------------------------
 
-# The files of a request are dropped unread, except by the views that ask for them (verdicts/upload.py).
+# The files of a request are dropped unread, except by the views that ask for them (verdicts/upload/store.py).
 FILE_UPLOAD_HANDLERS: list[str] = []
 FILE_UPLOAD_TEMP_DIR = env.str("INQUEST_UPLOAD_DIR", default="") or None
 DATA_UPLOAD_MAX_NUMBER_FILES = 200

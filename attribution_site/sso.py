@@ -35,7 +35,7 @@ from attribution_site import noted
 from attribution_site.login import caller
 from attribution_site.roles import ROLES
 from recovery.ledger.entries import Actor
-from verdicts.preferences import carry_at_login
+from verdicts.people.preferences import carry_at_login
 
 log = structlog.get_logger("inquest.sso")
 

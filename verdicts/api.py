@@ -29,13 +29,11 @@ from rules.attempt import CollectorReport as GivenReport
 from rules.attempt import InputError
 from rules.observation import Observation as GivenObservation
 from rules.words import Domain
-from verdicts import conclude, limits, reading, record, talk
+from verdicts import conclude, limits, reading, record
 from verdicts import serializers as shapes
-from verdicts.api_paging import Pages
 from verdicts.choices import Label, Mode, Origin, RequestState
 from verdicts.evidence import effective_reports
 from verdicts.expired import EvidenceExpired, as_data
-from verdicts.filters import AttemptFilter, unknown_parameters
 from verdicts.given import (
     BoundedJSON,
     JSONLines,
@@ -45,7 +43,9 @@ from verdicts.given import (
     refused,
 )
 from verdicts.keeping import Kept
-from verdicts.log_find import LineFilter, in_order
+from verdicts.listing.api_paging import Pages
+from verdicts.listing.filters import AttemptFilter, unknown_parameters
+from verdicts.logs.find import LineFilter, in_order
 from verdicts.models import (
     Attempt,
     AttributionRequest,
@@ -57,6 +57,7 @@ from verdicts.models import (
     RulesetVersion,
     Verdict,
 )
+from verdicts.people import talk
 from verdicts.permissions import ReadOnly, ReadOrAttribute, ReadOrComment, ReadOrIngest, ReadOrReview
 from verdicts.schema import ATTEMPT, OBSERVATIONS, REPORTS
 

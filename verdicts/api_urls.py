@@ -2,7 +2,10 @@
 
 from django.urls import include, path
 
-from verdicts import api, rule_api, source_api, verdict_api
+from verdicts import api
+from verdicts.rulebook import api as rule_api
+from verdicts.sources import api as source_api
+from verdicts.verdict_page import api as verdict_api
 
 urlpatterns = [
     path("attempts", api.Attempts.as_view(), name="api-attempts"),
@@ -38,7 +41,7 @@ urlpatterns = [
         api.AttributionDetail.as_view(),
         name="api-attribution",
     ),
-    path("", include("verdicts.list_api_urls")),
+    path("", include("verdicts.listing.api_urls")),
     path("verdicts/<uuid:pk>", api.VerdictDetail.as_view(), name="api-verdict"),
     path("verdicts/<uuid:pk>/body", api.VerdictBody.as_view(), name="api-verdict-body"),
     path("verdicts/<uuid:pk>/short", verdict_api.VerdictInShort.as_view(), name="api-verdict-short"),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from verdicts.raw_text import spelled
+from verdicts.logs.raw_text import spelled
 
 #: Longer text is cut in a chart; the table beside it has the whole.
 LONGEST = 160

@@ -26,7 +26,7 @@ from django.db import DatabaseError, ProgrammingError
 from rules.attempt import InputError
 from rules.rule import RuleError
 from rules.verdict import plain_text
-from verdicts.ingest import ingest_path, wait_for
+from verdicts.upload.ingest import ingest_path, wait_for
 
 DEFAULT_WAIT = 20.0
 

@@ -2,15 +2,12 @@
 
 from django.urls import path
 
-from verdicts import (
-    fleet_api,
-    fleet_port_pages,
-    preferences_pages,
-    quality_pages,
-    subscribe_pages,
-    try_pages,
-    upload_api,
-)
+from verdicts.fleet import api as fleet_api
+from verdicts.fleet import port_pages as fleet_port_pages
+from verdicts.people import preferences_pages, subscribe_pages
+from verdicts.quality import pages as quality_pages
+from verdicts.rulebook import try_pages
+from verdicts.upload import api as upload_api
 
 urlpatterns = [
     path("fleet/nodes", fleet_api.Nodes.as_view(), name="api-fleet-nodes"),

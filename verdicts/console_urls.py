@@ -2,15 +2,12 @@
 
 from django.urls import path
 
-from verdicts import (
-    fleet_pages,
-    fleet_port_pages,
-    preferences_pages,
-    quality_pages,
-    subscribe_pages,
-    try_pages,
-    upload_pages,
-)
+from verdicts.fleet import pages as fleet_pages
+from verdicts.fleet import port_pages as fleet_port_pages
+from verdicts.people import preferences_pages, subscribe_pages
+from verdicts.quality import pages as quality_pages
+from verdicts.rulebook import try_pages
+from verdicts.upload import pages as upload_pages
 
 urlpatterns = [
     path("fleet/", fleet_pages.nodes, name="fleet"),

@@ -7,7 +7,7 @@ from django import forms
 from rules.words import Domain
 from verdicts import wording
 from verdicts.choices import Label
-from verdicts.talk import MOST_CHARACTERS
+from verdicts.people.talk import MOST_CHARACTERS
 
 _LABELS = [
     (Label.RIGHT.value, "Right"),

@@ -8,10 +8,11 @@ from django.db.models import Count, Min, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from verdicts import source_find, wording
+from verdicts import wording
 from verdicts.choices import RequestState
 from verdicts.models import AttributionRequest, DriftCheck, ListRow, UnrecognisedLine
 from verdicts.own import own
+from verdicts.sources import find as source_find
 
 #: How far back unrecognised templates are counted.
 UNRECOGNISED_WITHIN = timedelta(days=7)

@@ -6,8 +6,8 @@ from django.db import connection
 from django.db.models import Exists, OuterRef
 
 from rules.ruleset import Ruleset
-from verdicts import ruleset_text
 from verdicts.models import Attempt, Cluster, Node, RulesetText, RulesetVersion, Verdict, Workload
+from verdicts.rulebook import ruleset_text
 
 
 def cluster_named(name: str) -> Cluster:

@@ -1,4 +1,4 @@
-"""The writers of evidence that is sent, and of reviews; that of what is collected is in `collected.py`.
+"""The writers of evidence that is sent, and of reviews; that of what is collected is in `collecting/collected.py`.
 
 Every change of an attempt's evidence takes the attempt's row lock and raises its generation, so that
 an attribution can tell whether it saw everything.
@@ -21,8 +21,10 @@ from rules.attempt import InputError, checked
 from rules.case import join_reports
 from rules.observation import Observation as GivenObservation
 from rules.words import Domain
-from verdicts import observation_rows, permissions
+from verdicts import permissions
 from verdicts.choices import Label, Mode, Origin
+from verdicts.collecting import observation_rows
+from verdicts.collecting.report_rows import report_body, timeless
 from verdicts.conclude import LATE_EVIDENCE_DELAY, request_attribution
 from verdicts.expired import require_lines
 from verdicts.models import (
@@ -36,7 +38,6 @@ from verdicts.models import (
 )
 from verdicts.named_rows import cluster_named, nodes_named, set_nodes, workload_named
 from verdicts.redaction import clean_text, current_redactor
-from verdicts.report_rows import report_body, timeless
 from verdicts.storable import moment, storable_struct, storable_text
 
 SHORT = 255

@@ -11,7 +11,6 @@ from rest_framework import serializers
 from rules.words import Domain
 from verdicts import limits
 from verdicts.choices import Label, Mode, RequestState
-from verdicts.compare import Change, compare
 from verdicts.expired import as_data
 from verdicts.keeping import Kept
 from verdicts.models import (
@@ -25,6 +24,7 @@ from verdicts.models import (
     RulesetVersion,
     Verdict,
 )
+from verdicts.verdict_page.compare import Change, compare
 
 
 class ClusterSerializer(serializers.ModelSerializer[Cluster]):

@@ -10,8 +10,13 @@ from celery import shared_task
 from celery.signals import worker_init
 from django.conf import settings
 
-from verdicts import conclude, deliver, discover, drift, gather, source_check, subscribe, tally, waking
+from verdicts import conclude, waking
+from verdicts.collecting import discover, gather
 from verdicts.models import AttributionRequest, CollectionTask, Discovery
+from verdicts.overview import tally
+from verdicts.people import deliver, subscribe
+from verdicts.rulebook import drift
+from verdicts.sources import check as source_check
 
 
 @worker_init.connect

@@ -2,12 +2,15 @@
 
 from django.urls import include, path
 
-from verdicts import log_pages, rule_pages, source_pages, verdict_pages
+from verdicts.logs import pages as log_pages
+from verdicts.rulebook import pages as rule_pages
+from verdicts.sources import pages as source_pages
+from verdicts.verdict_page import pages as verdict_pages
 
 app_name = "verdicts"
 
 urlpatterns = [
-    path("", include("verdicts.list_urls")),
+    path("", include("verdicts.listing.urls")),
     path("verdicts/<uuid:verdict_id>/", verdict_pages.verdict_detail, name="detail"),
     path("verdicts/<uuid:verdict_id>/review/", verdict_pages.review, name="review"),
     path("verdicts/<uuid:verdict_id>/comment/", verdict_pages.comment, name="comment"),

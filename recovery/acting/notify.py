@@ -17,8 +17,8 @@ from recovery.actuators.stepper import Answer
 from recovery.models import Proposal
 from recovery.plan import Plan
 from recovery.words import ActionKind
-from verdicts.raw_text import spelled
-from verdicts.subscribe import mail_address
+from verdicts.logs.raw_text import spelled
+from verdicts.people.subscribe import mail_address
 
 
 class Notify(Actuator):

@@ -19,8 +19,8 @@ from recovery.drill.form import DrillForm
 from recovery.drill.tasks import NAME
 from recovery.models import Drill, DrillCheck
 from recovery.permissions import ReadOr
-from verdicts.api_paging import Pages
-from verdicts.fleet_api import understood
+from verdicts.fleet.api import understood
+from verdicts.listing.api_paging import Pages
 from verdicts.models import Attempt
 from verdicts.permissions import ReadOnly
 from verdicts.record import NotPermitted

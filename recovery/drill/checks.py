@@ -14,7 +14,7 @@ from recovery.record.container import BadRecord, blocks, lines
 from recovery.record.read import Record, open_record
 from rules.attempt import CollectorReport
 from rules.redact import Redactor, marks
-from verdicts.presentation import seen_whole
+from verdicts.verdict_page.presentation import seen_whole
 
 #: Between the end of its time and its report a collector closes what it has open.
 MARGIN = 1.0

@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 from recovery.drill import find
 from recovery.drill.words import STATES
 from recovery.models import Drill
-from verdicts.list_form import ListForm, id_of
+from verdicts.listing.form import ListForm, id_of
 
 VIA = {"schedule": "the schedule", "console": "a page", "api": "the API", "command-line": "the command"}
 

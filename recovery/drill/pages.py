@@ -15,9 +15,9 @@ from recovery.drill.tasks import NAME
 from recovery.drill.words import FACTS, OUTCOMES, STATES
 from recovery.models import Drill
 from verdicts.guard import Request, part_wanted, permitted
-from verdicts.list_form import id_of
+from verdicts.listing.form import id_of
+from verdicts.listing.paging import page_of
 from verdicts.models import Attempt
-from verdicts.paging import page_of
 from verdicts.permissions import may_read
 from verdicts.record import NotPermitted
 from verdicts.waking import wake_task

@@ -23,7 +23,7 @@ from rules.attempt import Attempt as GivenAttempt
 from rules.words import Source
 from verdicts import conclude
 from verdicts.choices import Mode, Origin, RequestState
-from verdicts.collected import store_collected
+from verdicts.collecting.collected import store_collected
 from verdicts.collectors.ask import Ask, Budget, SourceError
 from verdicts.collectors.files import Files
 from verdicts.collectors.loki import Loki

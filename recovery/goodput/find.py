@@ -16,7 +16,7 @@ from recovery.goodput.timings import Moments, Spread, to_goodput
 from recovery.models import Action, Anomaly, ProgressSample, RankProgress
 from recovery.progress.watch import BAD_ENDS
 from recovery.words import AnomalyKind
-from verdicts.fleet_find import Span
+from verdicts.fleet.find import Span
 from verdicts.models import Attempt, Verdict
 from verdicts.own import own
 

@@ -12,7 +12,7 @@ from recovery.goodput.reckon import Lost
 from recovery.goodput.timings import PARTS
 from recovery.models import ProgressSample
 from verdicts.charts import words
-from verdicts.fleet_forms import SpanForm
+from verdicts.fleet.forms import SpanForm
 from verdicts.guard import Request, permitted
 from verdicts.models import Attempt
 from verdicts.permissions import may_read

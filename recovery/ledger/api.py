@@ -19,8 +19,8 @@ from recovery.ledger import entries, find, pages
 from recovery.ledger.form import LedgerForm
 from recovery.models import LedgerCheckpoint, LedgerEntry
 from recovery.words import EntryKind
-from verdicts.api_paging import Pages, limit_of
-from verdicts.keyset import CursorError
+from verdicts.listing.api_paging import Pages, limit_of
+from verdicts.listing.keyset import CursorError
 from verdicts.permissions import ReadOnly
 
 _FILTERS = [

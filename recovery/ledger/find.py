@@ -13,7 +13,7 @@ from recovery.ledger import chain, keys
 from recovery.ledger.export import statement_of
 from recovery.models import LedgerCheckpoint, LedgerContent, LedgerEntry, LedgerLink
 from recovery.words import EntryKind
-from verdicts.keyset import MOST_COUNTED, CursorError
+from verdicts.listing.keyset import MOST_COUNTED, CursorError
 
 #: Links between an entry and the checkpoint that covers it, walked while a page waits.
 MOST_WALKED = 10_000

@@ -10,8 +10,8 @@ from django.http import QueryDict
 from recovery.ledger import words as ledger_words
 from recovery.models import LedgerEntry
 from recovery.words import EntryKind
-from verdicts.facets import LOOKED_AT, MOST_WORDS, Facet, Word
-from verdicts.list_form import ListForm, id_of
+from verdicts.listing.facets import LOOKED_AT, MOST_WORDS, Facet, Word
+from verdicts.listing.form import ListForm, id_of
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 

@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 from recovery.ledger import outcome_pages, outcomes
 from recovery.ledger.outcome_form import OutcomesForm
 from recovery.models import Proposal
-from verdicts.api_paging import Pages
-from verdicts.fleet_api import understood
+from verdicts.fleet.api import understood
+from verdicts.listing.api_paging import Pages
 from verdicts.permissions import ReadOnly
 
 _FILTERS = [

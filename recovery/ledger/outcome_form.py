@@ -10,7 +10,7 @@ from recovery import wording
 from recovery.ledger import outcomes
 from recovery.models import Decision, Proposal
 from recovery.words import OPEN_PROPOSALS, ActionKind, CaseLabel, Outcome, ProposalState
-from verdicts.list_form import ListForm
+from verdicts.listing.form import ListForm
 from verdicts.models import Cluster
 
 _NONE = (outcomes.UNSAID, "Nobody said")

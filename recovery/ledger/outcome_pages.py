@@ -17,9 +17,9 @@ from recovery.ledger.entries import spelled
 from recovery.ledger.outcome_form import OutcomesForm
 from recovery.models import Proposal
 from recovery.words import CaseLabel, Outcome
-from verdicts.export import Echo, cell
 from verdicts.guard import Request, part_wanted, permitted
-from verdicts.paging import page_of
+from verdicts.listing.export import Echo, cell
+from verdicts.listing.paging import page_of
 from verdicts.permissions import may_read
 
 AT_ONCE = 500

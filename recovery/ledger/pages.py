@@ -20,7 +20,7 @@ from recovery.ledger.words import ENTRIES
 from recovery.models import LedgerEntry
 from recovery.words import EntryKind
 from verdicts.guard import Request, part_wanted, permitted
-from verdicts.keyset import CursorError
+from verdicts.listing.keyset import CursorError
 from verdicts.models import Attempt
 from verdicts.permissions import may_read
 

@@ -23,9 +23,9 @@ from recovery.policies import serializers as shapes
 from recovery.policies.forms import LabelsForm, ScopesForm
 from recovery.words import CaseLabel, LabelBasis, Outcome, PolicyMode
 from verdicts.api import Conflict
-from verdicts.api_paging import Pages
-from verdicts.fleet_api import understood
+from verdicts.fleet.api import understood
 from verdicts.given import refused
+from verdicts.listing.api_paging import Pages
 from verdicts.permissions import ReadOnly
 from verdicts.storable import storable_text
 

@@ -15,7 +15,7 @@ from recovery.words import CaseLabel, LabelBasis, Outcome, PolicyMode
 from rules.attempt import InputError
 from rules.words import Domain
 from verdicts import wording as verdict_wording
-from verdicts.list_form import ListForm
+from verdicts.listing.form import ListForm
 from verdicts.storable import storable_text
 
 LONGEST = 20_000

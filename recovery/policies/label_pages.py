@@ -17,7 +17,7 @@ from recovery.policies.forms import BASIS_WORDS, LABEL_WORDS, OUTCOME_WORDS, Lab
 from recovery.review.guard_pages import sentence
 from recovery.words import OPEN_PROPOSALS
 from verdicts.guard import Request, keeps_typed, part_wanted, permitted, typed_before
-from verdicts.paging import page_of
+from verdicts.listing.paging import page_of
 from verdicts.permissions import may_read
 
 

@@ -8,7 +8,7 @@ from django.http import QueryDict
 from recovery.models import Anomaly
 from recovery.progress.find import anomalies
 from recovery.words import AnomalyKind
-from verdicts.list_form import ListForm, id_of
+from verdicts.listing.form import ListForm, id_of
 from verdicts.models import Cluster
 
 KINDS: Mapping[str, str] = {AnomalyKind.CRASH: "Crash", AnomalyKind.HANG: "Hang", AnomalyKind.STRAGGLER: "Straggler"}

@@ -26,10 +26,10 @@ from recovery.progress.anomaly_form import AnomaliesForm
 from recovery.progress.record import NoSuchAttempt, Sign
 from recovery.words import Via
 from rules.attempt import InputError
-from verdicts.api_paging import Pages
-from verdicts.fleet_api import ANSWER, CLUSTER, DAYS, UNTIL, as_plain, understood
-from verdicts.fleet_forms import SpanForm
+from verdicts.fleet.api import ANSWER, CLUSTER, DAYS, UNTIL, as_plain, understood
+from verdicts.fleet.forms import SpanForm
 from verdicts.given import BoundedJSON, converted, converted_list, only, refused
+from verdicts.listing.api_paging import Pages
 from verdicts.models import Attempt
 from verdicts.permissions import ReadOnly
 

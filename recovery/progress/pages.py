@@ -12,8 +12,8 @@ from recovery.models import Anomaly, Blindness
 from recovery.progress import find
 from recovery.progress.anomaly_form import KINDS, AnomaliesForm
 from verdicts.guard import Request, part_wanted, permitted
+from verdicts.listing.paging import page_of
 from verdicts.models import Attempt
-from verdicts.paging import page_of
 from verdicts.permissions import may_read
 
 #: Jobs that nothing tells of, as the page names them.

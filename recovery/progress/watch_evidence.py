@@ -14,8 +14,9 @@ from recovery.words import AnomalyKind
 from rules.attempt import CollectorReport
 from rules.observation import Observation as GivenObservation
 from rules.words import ReportStatus, Source
-from verdicts import gather, record
+from verdicts import record
 from verdicts.choices import Mode
+from verdicts.collecting import gather
 from verdicts.conclude import request_attribution
 from verdicts.expired import EvidenceExpired
 from verdicts.models import Attempt, Observation

@@ -13,7 +13,7 @@ from rules.observation import Observation
 from rules.rule import RuleError
 from rules.ruleset import Ruleset, RulesetFile, ruleset_from
 from rules.verdict import ENGINE, Verdict, canonical_json
-from verdicts.compare import differences
+from verdicts.verdict_page.compare import differences
 
 
 class Expired(BadRecord):

@@ -23,7 +23,7 @@ from rules.attempt import InputError
 from verdicts import given
 from verdicts.models import Attempt
 from verdicts.permissions import ReadOrIngest
-from verdicts.upload import Bounded, TooLarge
+from verdicts.upload.store import Bounded, TooLarge
 
 _ZIP = {(200, "application/zip"): OpenApiResponse(OpenApiTypes.BINARY)}
 

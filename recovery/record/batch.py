@@ -24,9 +24,9 @@ from recovery.models import ExportBatch, ExportedRecord
 from recovery.words import EntryKind
 from rules.attempt import InputError
 from verdicts.choices import RequestState
-from verdicts.filter_form import filters_of
-from verdicts.filters import VerdictFilter
 from verdicts.lease import give_up
+from verdicts.listing.filter_form import filters_of
+from verdicts.listing.filters import VerdictFilter
 from verdicts.models import ListRow
 from verdicts.record import NotPermitted
 from verdicts.waking import wake_task

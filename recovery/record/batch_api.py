@@ -21,9 +21,9 @@ from recovery.models import ExportBatch, ExportedRecord
 from recovery.record import batch as writing
 from recovery.record import batch_find, batch_pages
 from rules.attempt import InputError
-from verdicts.api_paging import Pages
 from verdicts.choices import RequestState
-from verdicts.filter_form import LONGEST_QUERY
+from verdicts.listing.api_paging import Pages
+from verdicts.listing.filter_form import LONGEST_QUERY
 
 _ZIP = {(200, "application/zip"): OpenApiResponse(OpenApiTypes.BINARY)}
 

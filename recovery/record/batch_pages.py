@@ -20,10 +20,10 @@ from recovery.record import batch_find, batch_zip, export
 from recovery.words import EntryKind
 from rules.attempt import InputError
 from verdicts.choices import RequestState
-from verdicts.filter_form import Chip, FilterForm
 from verdicts.guard import Request, part_wanted, permitted
-from verdicts.listing import asked
-from verdicts.paging import page_of
+from verdicts.listing.filter_form import Chip, FilterForm
+from verdicts.listing.paging import page_of
+from verdicts.listing.read import asked
 
 #: Records that failed and are told at the head of the page.
 MOST_FAILED = 20

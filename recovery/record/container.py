@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from recovery.record import bag
-from verdicts.unpack import BLOCK, Limits, check_list, in_words, said
+from verdicts.upload.unpack import BLOCK, Limits, check_list, in_words, said
 
 #: What a record may have at most. An attempt's observations are bounded by the store: 32 million characters a source.
 MOST_FILES, MOST_BYTES = 4_000, 2 << 30

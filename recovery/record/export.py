@@ -28,10 +28,10 @@ from recovery.record.read import About, Missing, VerdictOf
 from recovery.retention import of_record
 from recovery.words import EntryKind
 from rules.attempt import CollectorReport
-from verdicts import ruleset_text
 from verdicts.evidence import effective_reports, given_attempt, given_observation
 from verdicts.models import Attempt, Observation, RulesetVersion, Verdict
-from verdicts.presentation import seen_whole
+from verdicts.rulebook import ruleset_text
+from verdicts.verdict_page.presentation import seen_whole
 
 AT_ONCE = 2000
 #: That somebody read or took away a record is no part of it: or no two records of one state would be alike.

@@ -11,8 +11,8 @@ from rules.attempt import Attempt as GivenAttempt
 from rules.attempt import InputError
 from rules.observation import Observation
 from verdicts import limits
+from verdicts.collecting.observation_rows import rows_of
 from verdicts.models import Attempt, ImportedRecord
-from verdicts.observation_rows import rows_of
 
 
 def day_of(text: str | None) -> date:

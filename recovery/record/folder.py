@@ -24,7 +24,7 @@ from recovery.record.container import BadRecord
 from recovery.record.read import open_record
 from recovery.words import EntryKind
 from rules.attempt import InputError
-from verdicts.filter_form import filters_of
+from verdicts.listing.filter_form import filters_of
 from verdicts.models import Attempt
 
 LIST, LOCK, SUMS = "export.json", "export.lock", "SHA256SUMS"

@@ -19,8 +19,8 @@ from recovery.record.container import MOST_BYTES, BadRecord
 from rules.attempt import InputError
 from verdicts import permissions
 from verdicts.guard import Request, permitted
-from verdicts.unpack import in_words
-from verdicts.upload import Bounded, TooLarge
+from verdicts.upload.store import Bounded, TooLarge
+from verdicts.upload.unpack import in_words
 
 
 # Who may not send anything is turned away before a byte of the file is read, and reading it is what looks for

@@ -33,11 +33,12 @@ from rules.engine import ATTEMPT_REF
 from rules.rule import RuleError
 from rules.ruleset import Ruleset, ruleset_from
 from rules.verdict import Verdict as EngineVerdict
-from verdicts import limits, ruleset_text
+from verdicts import limits
 from verdicts.choices import Origin
 from verdicts.models import Attempt, ImportedRecord, RulesetVersion
 from verdicts.record import add_observations, record_attempt, record_reports
 from verdicts.redaction import clean_text
+from verdicts.rulebook import ruleset_text
 from verdicts.storable import storable
 from verdicts.verdict_rows import write_verdict
 

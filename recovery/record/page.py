@@ -9,9 +9,9 @@ from django.template.loader import render_to_string
 from recovery.ledger import entries as ledger
 from recovery.ledger.words import ENTRIES
 from recovery.models import LedgerEntry
-from verdicts import compare, presentation
 from verdicts.models import Attempt, Verdict
-from verdicts.short import in_short
+from verdicts.verdict_page import compare, presentation
+from verdicts.verdict_page.short import in_short
 
 #: Rows of a kind on the page; the files of the record have all.
 MOST_ROWS = 500

@@ -18,7 +18,7 @@ from recovery.record import bag
 from recovery.record.bag import Signature
 from recovery.record.container import DAMAGED, MOST_BYTES, BadRecord, blocks, check_container, lines, whole
 from recovery.record.mark import BASE, DECLARATION
-from verdicts.unpack import Refused, check_entry, in_words, said
+from verdicts.upload.unpack import Refused, check_entry, in_words, said
 
 #: A tag file, and a file of the payload that is read at once.
 MOST_TAG, MOST_WHOLE = 64 << 20, 64 << 20

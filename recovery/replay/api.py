@@ -25,9 +25,9 @@ from recovery.replay.form import ItemsForm, ReplaysForm, wish_of
 from recovery.replay.words import Judgement
 from rules.attempt import InputError
 from verdicts.api import Conflict
-from verdicts.api_paging import Pages
-from verdicts.fleet_api import understood
-from verdicts.list_form import ListForm
+from verdicts.fleet.api import understood
+from verdicts.listing.api_paging import Pages
+from verdicts.listing.form import ListForm
 from verdicts.permissions import ReadOnly
 from verdicts.record import NotPermitted
 

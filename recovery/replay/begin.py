@@ -26,7 +26,7 @@ from recovery.replay.words import ItemOutcome, ReplayKind, ReplayState
 from recovery.words import EntryKind
 from rules.attempt import InputError
 from verdicts.choices import OPEN_STATES
-from verdicts.listing import asked, problems
+from verdicts.listing.read import asked, problems
 from verdicts.models import ListRow
 from verdicts.record import NotPermitted
 from verdicts.redaction import clean_text

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rules.words import STRENGTHS, Strength
-from verdicts.compare import differences
+from verdicts.verdict_page.compare import differences
 
 Body = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from django.http import StreamingHttpResponse
 
 from recovery.models import Replay, ReplayItem
 from recovery.replay import report
-from verdicts.export import Echo, cell
+from verdicts.listing.export import Echo, cell
 
 AT_ONCE = 500
 COLUMNS = (

@@ -14,9 +14,9 @@ from recovery.replay.judge import JUDGEABLE
 from recovery.replay.words import Again, ItemOutcome, Judgement, ReplayKind, ReplayState
 from rules.attempt import InputError
 from rules.words import Source
-from verdicts.filter_form import filters_of
-from verdicts.list_form import ListForm
-from verdicts.listing import PAGING
+from verdicts.listing.filter_form import filters_of
+from verdicts.listing.form import ListForm
+from verdicts.listing.read import PAGING
 from verdicts.storable import storable_text
 
 OTHERWISE, ALL, UNJUDGED = "otherwise", "all", "unjudged"

@@ -21,7 +21,7 @@ from rules.attempt import InputError
 from rules.words import Source
 from verdicts import conclude, wording
 from verdicts.guard import Request, keeps_typed, part_wanted, permitted, typed_before
-from verdicts.paging import page_of
+from verdicts.listing.paging import page_of
 from verdicts.permissions import may_read
 
 #: Groups that a page shows; the report and the export have all.

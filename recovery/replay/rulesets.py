@@ -11,8 +11,9 @@ from recovery.models import CandidateRuleset
 from rules.attempt import InputError
 from rules.rule import RuleError
 from rules.ruleset import Ruleset, ruleset_from
-from verdicts import conclude, ruleset_text
+from verdicts import conclude
 from verdicts.models import RulesetVersion
+from verdicts.rulebook import ruleset_text
 
 log = logging.getLogger(__name__)
 

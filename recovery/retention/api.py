@@ -20,10 +20,10 @@ from recovery.models import Hold
 from recovery.permissions import ReadOr
 from recovery.retention import find, forms, holds
 from recovery.retention.due import holds_over
-from verdicts.api_paging import Pages
-from verdicts.fleet_api import understood
+from verdicts.fleet.api import understood
 from verdicts.given import refused
 from verdicts.keeping import OF_ATTEMPTS
+from verdicts.listing.api_paging import Pages
 from verdicts.models import Attempt, Tombstone
 from verdicts.permissions import ReadOnly
 from verdicts.record import NotPermitted

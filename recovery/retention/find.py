@@ -16,7 +16,7 @@ from recovery.models import Hold, LedgerContent
 from recovery.models.retention import STANDING
 from recovery.retention.due import BEGAN, cutoff, days_of, left, terms_of
 from verdicts.keeping import HOLDS, OF_ATTEMPTS, TITLES, Kept
-from verdicts.list_form import id_of
+from verdicts.listing.form import id_of
 from verdicts.models import Attempt, Tombstone, Workload
 
 #: Weeks ahead that are counted, and how far each is.

@@ -19,9 +19,9 @@ from recovery.retention.holds import Scope
 from recovery.review.guard_forms import OfCluster
 from rules.attempt import InputError
 from verdicts.keeping import OF_ATTEMPTS, TITLES, Kept
-from verdicts.list_form import id_of
+from verdicts.listing.form import id_of
+from verdicts.listing.paging import PAGE_SIZE, CappedPaginator
 from verdicts.models import Attempt, Cluster
-from verdicts.paging import PAGE_SIZE, CappedPaginator
 from verdicts.storable import storable_text
 
 

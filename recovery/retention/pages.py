@@ -16,8 +16,8 @@ from recovery.retention.due import holds_over
 from recovery.review.guard_pages import cluster_names, may, sentence
 from verdicts.guard import Request, part_wanted, permitted
 from verdicts.keeping import Kept
+from verdicts.listing.paging import page_of
 from verdicts.models import Attempt
-from verdicts.paging import page_of
 from verdicts.permissions import may_read
 
 MOST_EXPIRED = 10

@@ -26,9 +26,9 @@ from recovery.review.guard_pages import cluster_of, until, veto_kind
 from recovery.review.propose_pages import action_kind
 from recovery.words import BrakeKind
 from verdicts.api import Conflict
-from verdicts.api_paging import Pages
-from verdicts.fleet_api import understood
-from verdicts.list_form import ListForm
+from verdicts.fleet.api import understood
+from verdicts.listing.api_paging import Pages
+from verdicts.listing.form import ListForm
 from verdicts.models import Attempt
 from verdicts.permissions import ReadOnly
 

@@ -8,7 +8,7 @@ from recovery.models import Proposal
 from recovery.words import ActionKind, Outcome, PolicyMode, ProposalState
 from rules.words import Domain
 from verdicts import wording as verdict_wording
-from verdicts.list_form import ListForm, id_of
+from verdicts.listing.form import ListForm, id_of
 from verdicts.models import Cluster
 
 WAITING, GOING, ALL = "waiting", "going", "all"

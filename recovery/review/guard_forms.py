@@ -9,7 +9,7 @@ from django.http import QueryDict
 from recovery import find, wording
 from recovery.models import Brake, Exclusion, Incident, Veto
 from recovery.words import ExclusionKind, ExclusionState
-from verdicts.list_form import ListForm
+from verdicts.listing.form import ListForm
 from verdicts.models import Cluster
 
 KINDS = {ExclusionKind.JOB: "from its job", ExclusionKind.NODE: "from everybody"}

@@ -18,8 +18,8 @@ from recovery.models import Brake, Exclusion, Incident, Veto
 from recovery.review.guard_forms import ExclusionsForm, IncidentsForm, VetoesForm, brakes_before, brakes_pulled
 from recovery.words import BrakeKind, VetoKind
 from verdicts.guard import Request, part_wanted, permitted
+from verdicts.listing.paging import page_of
 from verdicts.models import Cluster
-from verdicts.paging import page_of
 from verdicts.permissions import may_read
 from verdicts.storable import storable_text
 

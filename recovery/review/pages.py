@@ -20,8 +20,8 @@ from recovery.review import guard_forms
 from recovery.review.form import WAITING, QueueForm
 from recovery.words import DecisionKind, ProposalState, RejectReason, VetoKind
 from verdicts.guard import Request, keeps_typed, part_wanted, permitted, typed_before
+from verdicts.listing.paging import page_of
 from verdicts.models import Attempt, Node
-from verdicts.paging import page_of
 from verdicts.permissions import may_read
 
 MOST_SHARED = 200

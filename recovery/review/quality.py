@@ -6,7 +6,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from recovery.models import Case, Decision, Exclusion, Proposal
 from recovery.words import CaseLabel, DecisionKind, ProposalState, RejectReason
-from verdicts.fleet_find import Span
+from verdicts.fleet.find import Span
 from verdicts.intervals import Share, share
 
 #: What says that the node was not the cause. A reasonable precaution is not the cause either.

@@ -9,10 +9,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from recovery.review import quality
-from verdicts.fleet_api import ANSWER, CLUSTER, DAYS, UNTIL, as_plain, understood
+from verdicts.fleet.api import ANSWER, CLUSTER, DAYS, UNTIL, as_plain, understood
 from verdicts.guard import Request, permitted
 from verdicts.permissions import ReadOnly, may_read
-from verdicts.quality_pages import QualityForm
+from verdicts.quality.pages import QualityForm
 
 
 @require_safe

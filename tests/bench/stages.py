@@ -11,7 +11,8 @@ from django.db import connection
 
 django.setup()
 
-from verdicts import conclude, discover, gather  # noqa: E402 - after Django's set-up
+from verdicts import conclude  # noqa: E402
+from verdicts.collecting import discover, gather  # noqa: E402
 from verdicts.models import Verdict  # noqa: E402
 
 

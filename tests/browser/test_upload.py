@@ -12,8 +12,8 @@ from tests.browser.conftest import Visit
 from tests.verdicts.test_unpack import a_tar, a_zip
 from tests.verdicts.test_upload import zipped
 from verdicts import conclude, waking
-from verdicts.first_steps import SAMPLES
 from verdicts.models import Attempt, AttributionRequest, Observation
+from verdicts.overview.first_steps import SAMPLES
 
 
 @pytest.fixture(autouse=True)

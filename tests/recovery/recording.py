@@ -27,9 +27,10 @@ from rules.words import Source
 from tests.recovery.deciding import a_policy, from_now_on
 from tests.verdicts.builders import a_user
 from tests.verdicts.incidents import HOSTILE, many_ranks
-from verdicts import conclude, talk
+from verdicts import conclude
 from verdicts.choices import Label, Mode
 from verdicts.models import Attempt, Verdict
+from verdicts.people import talk
 from verdicts.record import add_observations, record_attempt, record_reports, record_review
 
 

@@ -19,7 +19,7 @@ from recovery.words import Via
 from rules.attempt import Attempt as GivenAttempt
 from tests.recovery.test_progress import NOW, an_attempt
 from tests.recovery.test_watch import at, train
-from verdicts.fleet_find import Span
+from verdicts.fleet.find import Span
 from verdicts.record import record_attempt
 
 HOUR = 3600.0

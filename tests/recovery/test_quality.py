@@ -12,7 +12,7 @@ from recovery.review import quality
 from recovery.words import CaseLabel, DecisionKind, LabelBasis, RejectReason
 from tests.recovery.policy_builders import a_policy, a_scope, proposed
 from tests.verdicts.builders import a_user
-from verdicts.fleet_find import Span
+from verdicts.fleet.find import Span
 
 pytestmark = pytest.mark.django_db
 

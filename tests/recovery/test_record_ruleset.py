@@ -7,9 +7,9 @@ import pytest
 
 from rules import ruleset as rulesets
 from rules.ruleset import CATALOGUE, load_ruleset, ruleset_from
-from verdicts import ruleset_text
 from verdicts.models import RulesetText, RulesetVersion
 from verdicts.named_rows import ruleset_version
+from verdicts.rulebook import ruleset_text
 
 
 @pytest.fixture

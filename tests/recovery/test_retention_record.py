@@ -30,9 +30,10 @@ from rules.words import Source
 from tests.recovery.deciding import a_policy, failed, from_now_on, judged
 from tests.recovery.recording import an_incident, chained
 from tests.verdicts.builders import a_report, a_user
-from verdicts import conclude, talk
+from verdicts import conclude
 from verdicts.choices import Label, Mode
 from verdicts.models import Attempt, Verdict
+from verdicts.people import talk
 from verdicts.record import add_observations, record_reports, record_review
 
 pytestmark = pytest.mark.django_db

@@ -14,7 +14,8 @@ import pytest
 from rules.words import Source
 from tests.verdicts.builders import an_attempt
 from tests.verdicts.collectors.raw_server import RawServer, ok, raw_server, status
-from verdicts import clusters, conclude, discover, gather, sources
+from verdicts import clusters, conclude
+from verdicts.collecting import discover, gather
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.elasticsearch import Elasticsearch
 from verdicts.collectors.files import Files
@@ -23,6 +24,7 @@ from verdicts.collectors.prometheus import Prometheus
 from verdicts.collectors.source import SourceSettings
 from verdicts.collectors.victorialogs import VictoriaLogs
 from verdicts.models import Attempt, Collection
+from verdicts.sources import standing as sources
 
 pytestmark = pytest.mark.django_db
 

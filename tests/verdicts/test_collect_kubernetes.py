@@ -13,9 +13,12 @@ from tests.verdicts.collectors import kube_objects
 from tests.verdicts.collectors.kube import Cluster, api_server
 from tests.verdicts.collectors.kube_objects import a_job, a_pod, a_workload, at, iso, job_ref, uid
 from tests.verdicts.collectors.test_kubernetes_events import an_event
-from verdicts import clusters, conclude, discover, gather, source_check, sources
+from verdicts import clusters, conclude
+from verdicts.collecting import discover, gather
 from verdicts.collectors.config import Clusters, read_clusters
 from verdicts.models import Attempt, Discovery, Observation, Verdict
+from verdicts.sources import check as source_check
+from verdicts.sources import standing as sources
 
 pytestmark = pytest.mark.django_db
 

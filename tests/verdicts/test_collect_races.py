@@ -11,13 +11,15 @@ from django.db.models.functions import Now
 
 from rules.words import Source
 from tests.verdicts.builders import an_attempt
-from verdicts import clusters, conclude, discover, gather, sources
+from verdicts import clusters, conclude
 from verdicts.choices import CollectionReason, RequestState
+from verdicts.collecting import discover, gather
 from verdicts.collectors.ask import Ask
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import SourceSettings
 from verdicts.models import Attempt, AttributionRequest, Collection, CollectionTask, CollectorReport, Verdict
+from verdicts.sources import standing as sources
 
 pytestmark = pytest.mark.django_db(transaction=True)
 KINDS = (Source.APPLOG, Source.SYSLOG, Source.NODE_METRICS)

@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from rules.attempt import Attempt as GivenAttempt
 from tests.verdicts.builders import an_attempt
-from verdicts import clusters, discover, limits, record
+from verdicts import clusters, limits, record
 from verdicts.choices import RequestState
+from verdicts.collecting import discover
 from verdicts.collectors.ask import Budget, SourceError
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.source import DiscoverySettings, Found

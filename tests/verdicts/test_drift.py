@@ -20,8 +20,9 @@ from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import DIGEST, a_verdict, an_attempt, body, finding
 from tests.verdicts.test_pages import text_of
 from tests.verdicts.test_unrecognised import FLUX, digest, item
-from verdicts import conclude, drift, drift_cli, tasks
+from verdicts import conclude, tasks
 from verdicts.models import DriftCheck, Verdict
+from verdicts.rulebook import drift, drift_cli
 
 pytestmark = pytest.mark.django_db
 

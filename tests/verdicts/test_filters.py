@@ -12,7 +12,7 @@ from rules.words import Domain, State, Strength
 from tests.verdicts.builders import a_finding, a_user, an_attempt, an_engine_verdict, an_observation
 from verdicts import conclude, record
 from verdicts.choices import Label, Mode
-from verdicts.filters import VerdictFilter
+from verdicts.listing.filters import VerdictFilter
 from verdicts.models import ListRow, Verdict
 
 pytestmark = pytest.mark.django_db

@@ -16,9 +16,10 @@ from rest_framework.test import APIClient
 from rules.words import Domain
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body, evidence, finding
-from verdicts import fleet_elements, fleet_find
 from verdicts.choices import Label
-from verdicts.fleet_find import Span
+from verdicts.fleet import elements as fleet_elements
+from verdicts.fleet import find as fleet_find
+from verdicts.fleet.find import Span
 from verdicts.models import Node
 from verdicts.record import record_review
 

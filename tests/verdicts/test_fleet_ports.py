@@ -17,9 +17,9 @@ from rules.words import Domain
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import finding
 from tests.verdicts.test_fleet import NOW, a_failure
-from verdicts import fleet_ports
 from verdicts.choices import Label
-from verdicts.fleet_find import Span
+from verdicts.fleet import ports as fleet_ports
+from verdicts.fleet.find import Span
 from verdicts.models import NamedPort
 from verdicts.record import record_review
 

@@ -12,8 +12,9 @@ from django.utils import timezone
 from rules.attempt import Attempt as GivenAttempt
 from rules.words import ReportStatus, Source
 from tests.verdicts.builders import an_attempt, an_observation
-from verdicts import clusters, conclude, discover, gather, limits, record, sources
+from verdicts import clusters, conclude, limits, record
 from verdicts.choices import CollectionReason, Mode, RequestState
+from verdicts.collecting import discover, gather
 from verdicts.collectors.ask import Ask, BudgetSpent, SourceError, Unreachable
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.sink import Sink
@@ -29,6 +30,7 @@ from verdicts.models import (
     SourceState,
     Verdict,
 )
+from verdicts.sources import standing as sources
 
 pytestmark = pytest.mark.django_db
 

@@ -10,9 +10,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from verdicts import tally
 from verdicts.bench import fill as filling
 from verdicts.models import Attempt, ListRow, Observation, Verdict
+from verdicts.overview import tally
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from tests.verdicts.page_bodies import an_attempt
-from verdicts.filters import ORDERS
-from verdicts.keyset import Cursor, CursorError, Key, Keyset, read_cursor
-from verdicts.listing import asked
+from verdicts.listing.filters import ORDERS
+from verdicts.listing.keyset import Cursor, CursorError, Key, Keyset, read_cursor
+from verdicts.listing.read import asked
 from verdicts.models import Attempt, ListRow
 
 START = datetime(2026, 11, 3, tzinfo=UTC)

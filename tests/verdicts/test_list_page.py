@@ -26,8 +26,9 @@ from tests.verdicts.page_bodies import (
     nvlink_attempt,
     nvlink_body,
 )
-from verdicts import record, text_search
+from verdicts import record
 from verdicts.choices import Label
+from verdicts.listing import text_search
 from verdicts.models import AttributionRequest, Comment, ListRow, Review, SavedView
 
 pytestmark = pytest.mark.django_db
@@ -263,7 +264,7 @@ def test_a_facet_in_force_still_counts_its_other_words(as_: Visitor) -> None:
 
 
 def test_facet_counts_are_lower_bounds_where_more_match(as_: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("verdicts.facets.LOOKED_AT", 2)
+    monkeypatch.setattr("verdicts.listing.facets.LOOKED_AT", 2)
     several()
     page = as_("viewer").get(LIST)
     assert re.search(r'class="facet-count">\d+\+<', page.content.decode())
@@ -299,7 +300,7 @@ def test_without_trigrams_the_newest_rows_are_looked_through_and_that_is_said(
 ) -> None:
     several()
     monkeypatch.setattr(text_search, "has_trigrams", lambda: False)
-    monkeypatch.setattr("verdicts.list_pages.has_trigrams", lambda: False)
+    monkeypatch.setattr("verdicts.listing.pages.has_trigrams", lambda: False)
     monkeypatch.setattr(text_search, "NEWEST", 3)
     page = as_("viewer").get(LIST, {"text": "okafor"})
     assert jobs(page) == []
@@ -316,8 +317,8 @@ def test_a_text_that_is_everywhere_is_found_in_the_newest_rows_without_losing_an
     client = as_("viewer")
     wanted = jobs(client.get(LIST, {"text": "common"}))
     assert len(wanted) == 25
-    monkeypatch.setattr("verdicts.listing.READ_THROUGH", 45)
-    monkeypatch.setattr("verdicts.facets.READ_THROUGH", 45)
+    monkeypatch.setattr("verdicts.listing.read.READ_THROUGH", 45)
+    monkeypatch.setattr("verdicts.listing.facets.READ_THROUGH", 45)
     page = client.get(LIST, {"text": "common"})
     assert jobs(page) == wanted
     assert page.context["answer"].everywhere
@@ -458,7 +459,7 @@ def test_no_cell_begins_a_formula_and_json_stays_exact(as_: Visitor, start: str)
 def test_an_export_reads_on_beyond_what_it_reads_at_once(as_: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(7):
         a_verdict(an_attempt(str(number), end="2026-11-03T00:00:00+00:00"), body())
-    monkeypatch.setattr("verdicts.keyset.Keyset.every.__defaults__", (2,))
+    monkeypatch.setattr("verdicts.listing.keyset.Keyset.every.__defaults__", (2,))
     rows = list(csv.DictReader(io.StringIO(exported(as_("viewer"), "csv"))))
     assert sorted(row["job_id"] for row in rows) == [str(number) for number in range(7)]
 

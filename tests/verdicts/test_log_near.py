@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body, evidence, finding
-from verdicts.log_near import Near, beside
+from verdicts.logs.near import Near, beside
 from verdicts.models import Attempt, Observation
 
 pytestmark = pytest.mark.django_db

@@ -18,7 +18,7 @@ from tests.verdicts.builders import an_observation
 from tests.verdicts.incidents import many_ranks
 from tests.verdicts.page_bodies import a_verdict, an_attempt, nvlink_attempt, nvlink_body
 from tests.verdicts.seen import text_of
-from verdicts.log_order import CLOCKS, place_of
+from verdicts.logs.order import CLOCKS, place_of
 from verdicts.models import Attempt, Observation
 from verdicts.record import add_observations, record_attempt
 

@@ -9,11 +9,14 @@ from django.utils import timezone
 from tests.verdicts.builders import a_user
 from tests.verdicts.builders import an_attempt as given_attempt
 from tests.verdicts.page_bodies import a_verdict, body
-from verdicts import fleet_elements, fleet_find, measure, quality
+from verdicts import measure
 from verdicts.choices import Label, Origin
-from verdicts.fleet_find import Span
+from verdicts.fleet import elements as fleet_elements
+from verdicts.fleet import find as fleet_find
+from verdicts.fleet.find import Span
 from verdicts.models import ListRow, Node, Verdict
-from verdicts.overview_find import overview
+from verdicts.overview.find import overview
+from verdicts.quality import reckon as quality
 from verdicts.record import record_attempt, record_review
 
 pytestmark = pytest.mark.django_db

@@ -24,14 +24,15 @@ from tests.verdicts.page_bodies import (
     no_failure_body,
     nvlink_body,
 )
-from verdicts import source_find, wording
+from verdicts import wording
 from verdicts.charts import whole_ticks
 from verdicts.choices import Label
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.files import Files
 from verdicts.models import AttributionRequest, Cluster, SourceState, Verdict
+from verdicts.quality.shares import share
 from verdicts.record import record_review
-from verdicts.shares import share
+from verdicts.sources import find as source_find
 
 pytestmark = pytest.mark.django_db
 

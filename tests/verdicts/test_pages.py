@@ -23,7 +23,7 @@ from tests.verdicts.page_bodies import (
     nvlink_body,
 )
 from verdicts.models import AttributionRequest, Review, Verdict
-from verdicts.presentation import evidence_lines
+from verdicts.verdict_page.presentation import evidence_lines
 
 pytestmark = pytest.mark.django_db
 
@@ -447,7 +447,7 @@ def test_an_error_is_a_page_of_its_own(as_: Visitor, monkeypatch: pytest.MonkeyP
     def broken(*args: Any, **more: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("verdicts.list_pages.answer", broken)
+    monkeypatch.setattr("verdicts.listing.pages.answer", broken)
     response = client.get(LIST)
     assert response.status_code == 500
     assert "The server could not answer" in text_of(response)

@@ -25,14 +25,18 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rules.words import ReportStatus, Source
 from tests.planted import PLANTED
 from tests.verdicts.builders import a_report, an_attempt, an_observation
-from verdicts import collected, conclude, discover, gather, models, record, source_check, source_find, sources, tasks
+from verdicts import conclude, models, record, tasks
 from verdicts.choices import Mode
+from verdicts.collecting import collected, discover, gather
 from verdicts.collectors.ask import Ask, Budget, SourceError, Unreachable
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.files import Files
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import Probe, SourceSettings
-from verdicts.ingest import ingest_path
+from verdicts.sources import check as source_check
+from verdicts.sources import find as source_find
+from verdicts.sources import standing as sources
+from verdicts.upload.ingest import ingest_path
 
 pytestmark = pytest.mark.django_db
 

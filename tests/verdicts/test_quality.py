@@ -18,10 +18,10 @@ from rest_framework.test import APIClient
 from rules.words import Domain
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body
-from verdicts import quality
 from verdicts.choices import Label
-from verdicts.fleet_find import Span
+from verdicts.fleet.find import Span
 from verdicts.models import Verdict
+from verdicts.quality import reckon as quality
 from verdicts.record import record_review
 
 pytestmark = pytest.mark.django_db

@@ -11,8 +11,8 @@ from tests.verdicts.builders import a_report, an_attempt, an_observation
 from verdicts import conclude, record
 from verdicts.choices import Mode
 from verdicts.evidence import effective_reports
-from verdicts.ingest import ingest_path
 from verdicts.models import Attempt, Observation, Verdict
+from verdicts.upload.ingest import ingest_path
 
 pytestmark = pytest.mark.django_db
 

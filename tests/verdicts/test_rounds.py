@@ -10,13 +10,15 @@ from django.utils import timezone
 
 from rules.words import Source
 from tests.verdicts.builders import an_attempt
-from verdicts import clusters, conclude, discover, gather, rounds, sources
+from verdicts import clusters, conclude
 from verdicts.choices import CollectionReason, Mode, RequestState
+from verdicts.collecting import discover, gather, rounds
 from verdicts.collectors.ask import Ask, Unreachable
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.sink import Sink
 from verdicts.collectors.source import SourceSettings
 from verdicts.models import Attempt, AttributionRequest, Collection, CollectionTask
+from verdicts.sources import standing as sources
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from rest_framework.test import APIClient
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body, evidence, finding, nvlink_attempt, nvlink_body
 from tests.verdicts.test_pages import page_of, text_of
-from verdicts import catalogue
 from verdicts.conclude import current_ruleset
+from verdicts.rulebook import catalogue
 
 pytestmark = pytest.mark.django_db
 

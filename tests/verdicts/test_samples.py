@@ -22,8 +22,8 @@ from rules.verdict import canonical_json
 from rules.words import Source
 from verdicts import cli, conclude, record
 from verdicts.choices import Mode
-from verdicts.ingest import ingest_path
 from verdicts.models import Attempt, AttributionRequest, Verdict
+from verdicts.upload.ingest import ingest_path
 
 SAMPLES = Path(verdicts.__file__).parent / "samples"
 

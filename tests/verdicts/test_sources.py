@@ -13,7 +13,8 @@ from rest_framework.test import APIClient
 from rules.ruleset import load_ruleset
 from rules.words import Source
 from tests.verdicts.builders import a_user, an_attempt
-from verdicts import clusters, gather, measure, record, source_check, source_find, sources, waking
+from verdicts import clusters, measure, record, waking
+from verdicts.collecting import gather
 from verdicts.collectors.ask import Ask, Budget, SourceError
 from verdicts.collectors.config import Clusters, ClusterSettings
 from verdicts.collectors.sink import Sink
@@ -21,7 +22,10 @@ from verdicts.collectors.slurm import SlurmDiscovery
 from verdicts.collectors.source import Probe, SourceSettings
 from verdicts.collectors.static import StaticDiscovery
 from verdicts.models import Cluster, CollectionTask, Discovery, SourceState
-from verdicts.source_check import Checked, judge
+from verdicts.sources import check as source_check
+from verdicts.sources import find as source_find
+from verdicts.sources import standing as sources
+from verdicts.sources.check import Checked, judge
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 NODES = ["gpu-01", "gpu-02"]

@@ -11,12 +11,14 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from tests.verdicts.builders import an_attempt
-from verdicts import clusters, record, source_check, sources
+from verdicts import clusters, record
 from verdicts.collectors.ask import Budget, SourceError
 from verdicts.collectors.files import Files
 from verdicts.collectors.source import Probe
 from verdicts.models import SourceState
-from verdicts.sources_cli import sources as command
+from verdicts.sources import check as source_check
+from verdicts.sources import standing as sources
+from verdicts.sources.cli import sources as command
 
 pytestmark = pytest.mark.django_db
 

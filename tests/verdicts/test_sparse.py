@@ -8,10 +8,11 @@ import pytest
 from django.http import QueryDict
 
 from tests.verdicts.page_bodies import an_attempt
-from verdicts import facets as facet_module
-from verdicts import listing, sparse
-from verdicts.facets import Known, facets
-from verdicts.listing import answer, asked
+from verdicts.listing import facets as facet_module
+from verdicts.listing import read as listing
+from verdicts.listing import sparse
+from verdicts.listing.facets import Known, facets
+from verdicts.listing.read import answer, asked
 from verdicts.models import Attempt, ListRow
 
 pytestmark = pytest.mark.django_db

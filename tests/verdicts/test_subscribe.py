@@ -25,9 +25,9 @@ from werkzeug import Request, Response
 from rules.attempt import InputError
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body
-from verdicts import deliver, subscribe
 from verdicts.choices import Channel
 from verdicts.models import Delivery, ListRow, Subscription
+from verdicts.people import deliver, subscribe
 from verdicts.record import NotPermitted
 from verdicts.webhook import Webhook
 

@@ -16,9 +16,9 @@ from django.db.utils import OperationalError
 from rules.attempt import Attempt as GivenAttempt
 from rules.words import Domain, State
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body, finding
-from verdicts import tally
 from verdicts.choices import Origin
 from verdicts.models import Attempt, Blame, ListRow, WeekTally
+from verdicts.overview import tally
 from verdicts.record import record_attempt
 
 SUNDAY = datetime(2026, 11, 22, 23, 50, tzinfo=UTC)

@@ -17,8 +17,9 @@ from rest_framework.test import APIClient
 from rules.attempt import InputError
 from rules.words import Source
 from tests.verdicts.builders import a_user
-from verdicts import conclude, try_apart, try_it
+from verdicts import conclude
 from verdicts.models import Attempt, Observation, Verdict
+from verdicts.rulebook import try_apart, try_it
 
 XID = "Nov 12 11:02:10 gpu-031 kernel: NVRM: Xid (PCI:0000:65:00): 79, pid=0, GPU has fallen off the bus."
 

@@ -17,8 +17,8 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from verdicts import tar
-from verdicts.unpack import Limits, Refused, unpack
+from verdicts.upload import tar
+from verdicts.upload.unpack import Limits, Refused, unpack
 
 SMALL = Limits(total=1 << 20, file=1 << 19, files=50)
 FILES = {"incident/attempt.json": b'{"job_id": "1"}', "incident/syslog/gpu-01.log": b"line\n" * 400}

@@ -19,9 +19,10 @@ from rest_framework.test import APIClient
 
 from tests.verdicts.builders import a_user
 from tests.verdicts.test_unpack import a_tar, a_zip
-from verdicts import conclude, upload
-from verdicts.first_steps import SAMPLES
+from verdicts import conclude
 from verdicts.models import Attempt, AttributionRequest, Observation, Verdict
+from verdicts.overview.first_steps import SAMPLES
+from verdicts.upload import store as upload
 
 pytestmark = pytest.mark.django_db
 

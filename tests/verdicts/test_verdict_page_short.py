@@ -24,9 +24,10 @@ from tests.verdicts.page_bodies import (
     nvlink_body,
 )
 from tests.verdicts.seen import text_of
-from verdicts import conclude, ingest, wording
+from verdicts import conclude, wording
 from verdicts.models import Node, Verdict
-from verdicts.short import in_short
+from verdicts.upload import ingest
+from verdicts.verdict_page.short import in_short
 
 Visitor = Callable[..., Client]
 SAMPLES = Path(conclude.__file__).parent / "samples"

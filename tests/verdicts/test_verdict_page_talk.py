@@ -17,8 +17,8 @@ from tests.verdicts.builders import a_user
 from tests.verdicts.incidents import HOSTILE
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body, nvlink_attempt, nvlink_body
 from tests.verdicts.seen import text_of
-from verdicts import talk
 from verdicts.models import Comment, Mention, Review, Verdict
+from verdicts.people import talk
 
 pytestmark = pytest.mark.django_db
 

@@ -20,8 +20,8 @@ from tests.verdicts.page_bodies import a_verdict, ambiguous_body, body, evidence
 from tests.verdicts.seen import text_of
 from verdicts.models import Verdict
 from verdicts.record import add_observations, record_attempt
-from verdicts.timeline import FABRIC, PEOPLE, SCHEDULER, Deed, Mark, Timeline, timeline
-from verdicts.timeline_chart import figure, view_steps
+from verdicts.verdict_page.timeline import FABRIC, PEOPLE, SCHEDULER, Deed, Mark, Timeline, timeline
+from verdicts.verdict_page.timeline_chart import figure, view_steps
 
 Visitor = Callable[..., Client]
 AT = "2026-11-03T02:11:04+00:00"

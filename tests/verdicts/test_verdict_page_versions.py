@@ -15,10 +15,11 @@ from rules.words import Source
 from tests.verdicts.builders import a_user, an_observation
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body, coverage, finding, nvlink_attempt, nvlink_body
 from tests.verdicts.seen import text_of
-from verdicts import related, talk
-from verdicts.compare import compare
 from verdicts.models import Attempt, Verdict
+from verdicts.people import talk
 from verdicts.record import add_observations
+from verdicts.verdict_page import related
+from verdicts.verdict_page.compare import compare
 
 Visitor = Callable[..., Client]
 BUDGET = 12

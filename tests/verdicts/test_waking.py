@@ -12,8 +12,9 @@ import pytest
 from celery import current_app
 
 from tests.verdicts.builders import a_user, an_attempt
-from verdicts import conclude, gather, limits, record, waking
+from verdicts import conclude, limits, record, waking
 from verdicts.choices import Mode
+from verdicts.collecting import gather
 from verdicts.lease import Kept
 from verdicts.models import AttributionRequest, Discovery
 

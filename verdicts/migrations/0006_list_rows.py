@@ -195,7 +195,7 @@ DROP FUNCTION verdicts_list_rows(uuid[]);
 """
 
 # Free text is found by trigrams where the database has them or lets us fetch them. Where it does not,
-# the list looks through its newest rows only, and says so (see `verdicts/text_search.py`).
+# the list looks through its newest rows only, and says so (see `verdicts/listing/text_search.py`).
 TRIGRAMS = """
 DO $$
 BEGIN

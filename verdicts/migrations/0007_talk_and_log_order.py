@@ -7,7 +7,7 @@ import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
 
-from verdicts.log_order import place_of, window_of
+from verdicts.logs.order import place_of, window_of
 
 CHUNK = 2000
 

@@ -10,7 +10,7 @@ from rules.words import ReportStatus, Source
 from verdicts.choices import Origin, Scheduler
 from verdicts.find import AttemptQuerySet, NodeQuerySet
 from verdicts.keeping import OF_ATTEMPTS
-from verdicts.log_order import UNDATED
+from verdicts.logs.order import UNDATED
 from verdicts.models.checks import closed
 
 

@@ -32,7 +32,7 @@ class RulesetVersion(models.Model):
 
 
 class RulesetText(models.Model):
-    """The text of a ruleset as it was used: see `verdicts.ruleset_text`. Its digest says whether it is unchanged."""
+    """The text of a ruleset as it was used: see `verdicts.rulebook.ruleset_text`. Its digest says if it is whole."""
 
     version = models.OneToOneField(RulesetVersion, on_delete=models.CASCADE, related_name="text", primary_key=True)
     packed = models.BinaryField(help_text="A line of JSON for each file, compressed with zstd.")

@@ -110,7 +110,7 @@ class WeekTally(models.Model):
     """How many of this site's standing rows there are of attempts that ended in a week, by state and domain.
 
     The number of a key is the sum of its lines. The database keeps it beside the list, by triggers on `ListRow`, so
-    that both agree at every moment; `verdicts.tally` folds many lines of a key into one.
+    that both agree at every moment; `verdicts.overview.tally` folds many lines of a key into one.
     """
 
     week = models.DateField(help_text="Its Monday, UTC.")

@@ -5,8 +5,8 @@ from typing import Any
 from django import template
 
 from verdicts import wording
-from verdicts.facets import text_of
-from verdicts.filters import NOT_ANALYSED
+from verdicts.listing.facets import text_of
+from verdicts.listing.filters import NOT_ANALYSED
 
 register = template.Library()
 

@@ -12,12 +12,12 @@ from django.utils.safestring import SafeString, mark_safe
 from rules.engine import ATTEMPT_REF
 from rules.stamp import MICRO, Stamp
 from verdicts.keeping import TITLES
-from verdicts.log_near import Near
-from verdicts.log_order import CLOCKS, UNDATED
+from verdicts.logs.near import Near
+from verdicts.logs.order import CLOCKS, UNDATED
 from verdicts.models import Observation
-from verdicts.presentation import DIVIDERS, stamp_kind
 from verdicts.templatetags.verdict_format import raw, stamp
-from verdicts.timeline import status_word
+from verdicts.verdict_page.presentation import DIVIDERS, stamp_kind
+from verdicts.verdict_page.timeline import status_word
 
 register = template.Library()
 

@@ -12,8 +12,8 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.timesince import timesince
 
 from verdicts import wording, zones
-from verdicts.presentation import stamp_kind
-from verdicts.raw_text import UNSEEN, code, spelled
+from verdicts.logs.raw_text import UNSEEN, code, spelled
+from verdicts.verdict_page.presentation import stamp_kind
 
 register = template.Library()
 

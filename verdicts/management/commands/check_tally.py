@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from verdicts import tally
+from verdicts.overview import tally
 
 
 class Command(BaseCommand):

@@ -1,0 +1,1 @@
+"""What nodes, GPUs and what they share went through."""

@@ -1,0 +1,1 @@
+"""Stored lines: looked for, put in order, shown."""

@@ -1,0 +1,1 @@
+"""What a person keeps and is told: settings, subscriptions, comments."""

@@ -1,0 +1,1 @@
+"""Incidents that people bring: unpacked within limits, read and stored."""
