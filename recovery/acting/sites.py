@@ -5,11 +5,10 @@ pages and workers know of a way to a scheduler only what the dispatcher wrote in
 """
 
 import logging
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import msgspec
 from django.conf import settings
@@ -20,6 +19,7 @@ from recovery.actuators.kinds import ActuatorKind
 from recovery.models import ActuatorState
 from verdicts.clusters import cluster_row
 from verdicts.redaction import clean_text
+from verdicts.settings_file import read_settings, twice
 from verdicts.storable import storable_text
 
 log = logging.getLogger(__name__)
@@ -50,48 +50,17 @@ class Sites(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def read_sites(path: Path) -> Sites:
     """Read and check the file. Raises SiteError naming the file and the key."""
-    try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SiteError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SiteError(f"{path}: {error}") from error
-    try:
-        sites = msgspec.convert(plain, Sites)
-    except msgspec.ValidationError as error:
-        raise SiteError(f"{path}: {_place(str(error), plain)}") from error
-    for problem in _problems(sites):
-        raise SiteError(f"{path}: {problem}")
-    return sites
+    return read_settings(path, Sites, wrong=SiteError, problems=_problems, kinds=lambda _: KINDS)
 
 
 def _problems(sites: Sites) -> Iterator[str]:
     """What the types cannot see, each with its key."""
-    names = [site.name for site in sites.cluster]
-    yield from (f"cluster: the name {name!r} is there twice" for name in sorted(set(names)) if names.count(name) > 1)
+    yield from twice("cluster", [site.name for site in sites.cluster])
     for site in sites.cluster:
         try:
             site.actuator.check()
         except ValueError as error:
             yield f"cluster {site.name!r}: actuator: {error}"
-
-
-def _place(message: str, plain: dict[str, Any]) -> str:
-    """msgspec's message with its path as the file's keys, and the name of the cluster that it is in."""
-    said, _, path = message.partition(" - at `$")
-    keys = path.rstrip("`").lstrip(".")
-    names, value = [], plain
-    for key in keys.replace("[", ".[").split("."):
-        try:
-            value = value[int(key[1:-1])] if key.startswith("[") else value[key]  # type: ignore[index]
-        except (KeyError, IndexError, TypeError, ValueError):
-            break
-        if isinstance(value, dict) and isinstance(value.get("name"), str):
-            names.append(value["name"])
-    where = f" (in {names[-1]})" if names else ""
-    if keys.endswith(".kind") or "missing required field `kind`" in said:
-        said += f"; a kind is one of {', '.join(KINDS)}"
-    return f"{keys or 'the file'}{where}: {said}"
 
 
 @cache

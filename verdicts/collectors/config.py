@@ -5,7 +5,6 @@ from nowhere else; secrets are in files or environment variables that it names.
 """
 
 import os
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -16,6 +15,7 @@ from rules.words import Source
 from verdicts.collectors.kinds import DiscoveryKind, SourceKind
 from verdicts.collectors.progress_settings import LogFeed, ProgressKind
 from verdicts.collectors.source import DiscoverySettings, SourceSettings
+from verdicts.settings_file import read_settings, twice
 
 
 def _tags(union: Any) -> list[str]:
@@ -75,29 +75,21 @@ class Clusters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def read_clusters(path: Path) -> Clusters:
     """Read and check the file. Raises ConfigError naming the file and the key."""
-    try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    try:
-        clusters = msgspec.convert(plain, Clusters)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {_place(str(error), plain)}") from error
-    for problem in _problems(clusters):
-        raise ConfigError(f"{path}: {problem}")
-    return clusters
+    return read_settings(path, Clusters, wrong=ConfigError, problems=_problems, kinds=_kinds)
+
+
+def _kinds(keys: str) -> list[str]:
+    return DISCOVERY_KINDS if ".discovery[" in keys else PROGRESS_KINDS if ".progress[" in keys else SOURCE_KINDS
 
 
 def _problems(clusters: Clusters) -> Iterator[str]:
     """What the types cannot see, each with its key."""
-    yield from _twice("cluster", [cluster.name for cluster in clusters.cluster])
+    yield from twice("cluster", [cluster.name for cluster in clusters.cluster])
     for cluster in clusters.cluster:
         place = f"cluster {cluster.name!r}"
-        yield from (f"{place}: {said}" for said in _twice("source", [s.name for s in cluster.source]))
-        yield from (f"{place}: {said}" for said in _twice("discovery", [d.name for d in cluster.discovery]))
-        yield from (f"{place}: {said}" for said in _twice("progress", [p.name for p in cluster.progress]))
+        yield from (f"{place}: {said}" for said in twice("source", [s.name for s in cluster.source]))
+        yield from (f"{place}: {said}" for said in twice("discovery", [d.name for d in cluster.discovery]))
+        yield from (f"{place}: {said}" for said in twice("progress", [p.name for p in cluster.progress]))
         for feed in cluster.progress:
             if isinstance(feed, LogFeed) and getattr(cluster.named(feed.source), "source", None) is not Source.APPLOG:
                 yield f"{place}: progress {feed.name!r}: source: {feed.source!r} is no source of applog of this cluster"
@@ -129,27 +121,3 @@ def _missing_secrets(part: msgspec.Struct) -> Iterator[str]:
     for field in ("token_env", "password_env"):
         if (name := getattr(server, field, "")) and not os.environ.get(name):
             yield f"server.{field}: the environment variable {name} is not set"
-
-
-def _twice(what: str, names: list[str]) -> Iterator[str]:
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"{what}: the name {name!r} is there twice"
-
-
-def _place(message: str, plain: dict[str, Any]) -> str:
-    """msgspec's message with its path as the file's keys, and the name of the cluster and source it is in."""
-    said, _, path = message.partition(" - at `$")
-    keys = path.rstrip("`").lstrip(".")
-    names, value = [], plain
-    for key in keys.replace("[", ".[").split("."):
-        try:
-            value = value[int(key[1:-1])] if key.startswith("[") else value[key]  # type: ignore[index]
-        except (KeyError, IndexError, TypeError, ValueError):
-            break
-        if isinstance(value, dict) and isinstance(value.get("name"), str):
-            names.append(value["name"])
-    where = f" (in {' / '.join(names)})" if names else ""
-    if keys.endswith(".kind") or "missing required field `kind`" in said:
-        kinds = DISCOVERY_KINDS if ".discovery[" in keys else PROGRESS_KINDS if ".progress[" in keys else SOURCE_KINDS
-        said += f"; a kind is one of {', '.join(kinds)}"
-    return f"{keys or 'the file'}{where}: {said}"
