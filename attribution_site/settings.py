@@ -20,6 +20,8 @@ from attribution_site import keep_settings, logs, sso_settings, webhooks
 from attribution_site.secret import key_from
 from rules.redact import Redactor
 from rules.redaction_file import RedactionError, read_redaction_file
+from rules.words import Source
+from verdicts.keeping import Kept
 
 # Django's generic classes take their parameters at run time too: `Paginator[Verdict]`.
 django_stubs_ext.monkeypatch()
@@ -513,6 +515,10 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         f"{kind}ErrorEnum": f"drf_standardized_errors.openapi_serializers.{kind}ErrorEnum.choices"
         for kind in ("Validation", "Client", "Server")
+    }
+    | {
+        "SourceEnum": [source.value for source in Source],
+        "KeptEnum": [kept.value for kept in Kept],
     },
     "POSTPROCESSING_HOOKS": ["drf_standardized_errors.openapi_hooks.postprocess_schema_enums"],
 }

@@ -33,7 +33,7 @@ _FILTERS = [
 _BY = OpenApiParameter("by", str, enum=list(outcomes.BY), description="What the groups have in common.")
 
 
-class OutcomeSerializer(serializers.Serializer[Any]):
+class EndedProposalSerializer(serializers.Serializer[Any]):
     """A proposal that is over, what came of it, and what was found about its diagnosis: two questions."""
 
     proposal = serializers.UUIDField()
@@ -70,7 +70,7 @@ class ShareSerializer(serializers.Serializer[Any]):
     high = serializers.FloatField()
 
 
-class GroupSerializer(serializers.Serializer[Any]):
+class OutcomeGroupSerializer(serializers.Serializer[Any]):
     """Proposals that have something in common."""
 
     name = serializers.CharField()
@@ -90,8 +90,8 @@ class OutcomeFiguresSerializer(serializers.Serializer[Any]):
 
     by = serializers.CharField()
     more = serializers.BooleanField(help_text="Whether there are more groups than are told.")
-    all = GroupSerializer()
-    groups = GroupSerializer(many=True)
+    all = OutcomeGroupSerializer()
+    groups = OutcomeGroupSerializer(many=True)
 
 
 class Outcomes(generics.ListAPIView[Proposal]):
@@ -99,7 +99,7 @@ class Outcomes(generics.ListAPIView[Proposal]):
 
     permission_classes = [ReadOnly]
     pagination_class = Pages
-    serializer_class = OutcomeSerializer
+    serializer_class = EndedProposalSerializer
     queryset = Proposal.objects.none()
     filter_backends: list[Any] = []
 

@@ -224,7 +224,7 @@ class Rulesets(APIView):
 
     permission_classes = [ReadOnly]
 
-    @extend_schema(operation_id="replays_rulesets", responses={200: shapes.RulesetSerializer(many=True)})
+    @extend_schema(operation_id="replays_rulesets", responses={200: shapes.TriedRulesetSerializer(many=True)})
     def get(self, request: Request) -> Response:
         used = [
             {"digest": one.digest, "rules": one.rules, "layers": one.layers, "used": True, "at": one.first_used_at}
@@ -234,7 +234,7 @@ class Rulesets(APIView):
             {"digest": one.digest, "rules": one.rules, "layers": one.layers, "used": False, "at": one.kept_at}
             for one in rulesets.tried()[:500]
         ]
-        return Response(shapes.RulesetSerializer([*used, *tried], many=True).data)
+        return Response(shapes.TriedRulesetSerializer([*used, *tried], many=True).data)
 
 
 class GateOf(APIView):

@@ -49,7 +49,7 @@ class CountsSerializer(serializers.Serializer[Any]):
     stronger = serializers.IntegerField()
 
 
-class GroupSerializer(serializers.Serializer[Any]):
+class ReplayGroupSerializer(serializers.Serializer[Any]):
     """Changes for one reason."""
 
     move = serializers.CharField()
@@ -86,7 +86,7 @@ class ReplaySerializer(ReplayRowSerializer):
     """A replay with what it found by reason, and what it says of policies."""
 
     counts = CountsSerializer()
-    groups = GroupSerializer(many=True)
+    groups = ReplayGroupSerializer(many=True)
     cannot = ReasonSerializer(many=True)
     gate = GateSerializer(many=True)
 
@@ -172,7 +172,7 @@ class JudgedSerializer(serializers.Serializer[Any]):
     judged = serializers.IntegerField()
 
 
-class RulesetSerializer(serializers.Serializer[Any]):
+class TriedRulesetSerializer(serializers.Serializer[Any]):
     """A ruleset that can be tried."""
 
     digest = serializers.CharField()
