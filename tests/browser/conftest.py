@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from django.apps import apps
 from django.db import connection
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 from pytest_django import DjangoDbBlocker
 from pytest_django.live_server_helper import LiveServer
 
+from tests.roles import make_roles
 from tests.verdicts.builders import a_user
 
 # Playwright's synchronous calls run inside an event loop, from which Django would refuse the database.
@@ -60,10 +59,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def site(live_server: LiveServer, transactional_db: None) -> str:
     """The address of the running site. The roles are made anew: emptying the tables after a test takes them away."""
-    import_module("verdicts.migrations.0003_groups").make_groups(apps, connection.schema_editor())
-    import_module("verdicts.migrations.0009_roles").make_roles(apps, connection.schema_editor())
-    import_module("verdicts.migrations.0012_telling").give_webhooks(apps, connection.schema_editor())
-    import_module("recovery.migrations.0002_roles").make_roles(apps, connection.schema_editor())
+    make_roles()
     return str(live_server.url)
 
 

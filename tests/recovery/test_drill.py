@@ -4,14 +4,11 @@ import io
 import json
 from datetime import timedelta
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from django.apps import apps
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from knox.models import AuthToken
@@ -26,6 +23,7 @@ from recovery.models import Drill, DrillCheck, LedgerEntry
 from recovery.words import CheckOutcome
 from rules.redact import PLAIN, marks
 from tests.recovery.recording import Made, changed, made
+from tests.roles import make_roles
 from tests.verdicts.builders import a_user
 from verdicts import waking
 from verdicts.choices import Origin
@@ -49,10 +47,7 @@ def _own_key(settings: Settings, tmp_path: Path) -> None:
 @pytest.fixture
 def site(live_server: LiveServer, transactional_db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> str:
     """A running site; its silent source is waited for for a moment only. Emptying the tables takes the roles away."""
-    import_module("verdicts.migrations.0003_groups").make_groups(apps, connection.schema_editor())
-    import_module("verdicts.migrations.0009_roles").make_roles(apps, connection.schema_editor())
-    import_module("recovery.migrations.0002_roles").make_roles(apps, connection.schema_editor())
-    import_module("recovery.migrations.0012_drill").give(apps, connection.schema_editor())
+    make_roles()
     settings.INQUEST_PUBLIC_URL = live_server.url
     monkeypatch.setattr(sample, "SILENT_LIMIT", 0.2)
     monkeypatch.setattr(waking, "_away_until", [float("inf")])  # no broker is looked for
