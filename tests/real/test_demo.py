@@ -100,7 +100,15 @@ def begin(home: Path, output: Path, port: int | None = None, prefix: tuple[str, 
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     command = [*prefix, sys.executable, "-m", "attribution_site.demo", "--port", str(port or free_port())]
     with output.open("wb") as file:
-        return Demo(subprocess.Popen(command, cwd=BASE, env=environment, stdout=file, stderr=file), output, home)
+        # Under nohup it would ignore the closed terminal, as it should: the tests may run so themselves.
+        process = subprocess.Popen(
+            command, cwd=BASE, env=environment, stdout=file, stderr=file, preexec_fn=_hears_of_the_terminal
+        )
+        return Demo(process, output, home)
+
+
+def _hears_of_the_terminal() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="module")
