@@ -4,7 +4,6 @@ The address is the setting's, or one that whoever runs the command on this machi
 API.
 """
 
-import ssl
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from typing import BinaryIO
 from urllib.parse import urlsplit
 
 import httpx2
+
+from verdicts.collectors import wire
 
 #: One answer may take so long, from the connection to its last byte.
 SECONDS = 120.0
@@ -69,20 +70,19 @@ class Site:
     def get(self, path: str, token: str = "", *, method: str = "GET") -> Iterator[Answer]:
         """Ask for a path below /api/v1/. Raises NotAsked where no whole answer came."""
         url = self.checked().address.rstrip("/") + "/api/v1/" + path
-        headers = {"User-Agent": "Inquest drill"} | ({"Authorization": f"Token {token}"} if token else {})
+        # A drill asks a few times in a week: no connection is kept for the next.
+        headers = {"User-Agent": "Inquest drill", "Connection": "close"} | (
+            {"Authorization": f"Token {token}"} if token else {}
+        )
         began = time.monotonic()
         with tempfile.SpooledTemporaryFile(_SPOOL) as body:
             try:
-                timeout = httpx2.Timeout(SECONDS, connect=CONNECT_SECONDS)
-                with (
-                    # By no proxy and no credentials of the environment.
-                    httpx2.Client(
-                        timeout=timeout, follow_redirects=False, trust_env=False, verify=self._trusted()
-                    ) as client,
-                    client.stream(method, url, headers=headers) as response,
-                ):
+                # The process's own connections: by no proxy and no credentials of the environment.
+                client = wire.client(self.address, ca_file=self.ca_file, cert_file="", key_file="")
+                timeout = wire.timeouts(began, began + SECONDS, CONNECT_SECONDS)
+                with client.stream(method, url, headers=headers, timeout=timeout, follow_redirects=False) as response:
                     size, digest = _kept(response, body, began + SECONDS)  # type: ignore[arg-type]
-            except (httpx2.HTTPError, ssl.SSLError, OSError) as error:
+            except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
                 said = str(error) or type(error).__name__
                 raise NotAsked(f"{self.address} does not answer: {said[:300]}") from error
             kind = response.headers.get("Content-Type", "").partition(";")[0]
@@ -91,9 +91,6 @@ class Site:
             body.seek(0)
             seconds = time.monotonic() - began
             yield Answer(response.status_code, kind, body, size, digest, seconds)  # type: ignore[arg-type]
-
-    def _trusted(self) -> ssl.SSLContext | bool:
-        return ssl.create_default_context(cafile=self.ca_file) if self.ca_file else True
 
 
 def _kept(response: httpx2.Response, body: BinaryIO, deadline: float) -> tuple[int, str]:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import socket
+import threading
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +19,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from attribution_site import metrics
 from attribution_site.cli import main
-from recovery.drill import checks, find, people, planted, record, run, sample, tasks
+from recovery.drill import checks, fetch, find, people, planted, record, run, sample, tasks
 from recovery.drill.fetch import NotAsked, Site
 from recovery.models import Drill, DrillCheck, LedgerEntry
 from recovery.words import CheckOutcome
@@ -25,6 +27,7 @@ from rules.redact import PLAIN, marks
 from tests.recovery.recording import Made, changed, made
 from tests.roles import make_roles
 from tests.verdicts.builders import a_user
+from tests.verdicts.collectors.raw_server import raw_server
 from verdicts import waking
 from verdicts.choices import Origin
 from verdicts.models import Attempt, ListRow, Node, Observation
@@ -269,3 +272,21 @@ def test_a_verdict_that_is_not_the_same_again_is_not_passed(one: Made) -> None:
 def test_no_other_address_is_asked(address: str) -> None:
     with pytest.raises(NotAsked), Site(address).get("verdicts"):
         pass
+
+
+def test_an_answer_that_trickles_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "SECONDS", 0.5)
+    over = threading.Event()
+
+    def trickle(connection: socket.socket, _asked: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n")
+        # Each line comes long before a wait for one would be too long, and there is always another.
+        while not over.wait(0.1):
+            connection.sendall(b"X-More: to come\r\n")
+
+    with raw_server(trickle) as server:
+        try:
+            with pytest.raises(NotAsked, match="does not answer"), Site(server.url).get("verdicts"):
+                pass
+        finally:
+            over.set()
