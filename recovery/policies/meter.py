@@ -101,17 +101,6 @@ def upper_bound(wrong: int, n: int) -> float:
     return share(wrong, n, TWO_SIDED).high
 
 
-def clean_cases(limit: float, wrong: int = 0) -> int:
-    """The smallest number of cases, of which so many are wrong, that bounds the rate at `limit`."""
-    low, high = max(wrong, 1), max(wrong, 1)
-    while upper_bound(wrong, high) > limit:
-        low, high = high, high * 2
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if upper_bound(wrong, middle) <= limit else (middle + 1, high)
-    return low
-
-
 def incidents(cases: Iterable[Labelled], now: datetime) -> list[Counted]:
     """The cases by incident, in the order in which they began. Planted faults are left out: they are counted apart."""
     groups: dict[str, list[Labelled]] = {}

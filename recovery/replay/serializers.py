@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from recovery.models import Replay, ReplayItem
 from recovery.replay import begin, find, judge, report
-from recovery.replay.words import Judgement, ReplayKind
+from recovery.replay.words import ItemOutcome, Judgement, ReplayKind
 from rules.words import Source
 
 
@@ -110,7 +110,7 @@ class ItemShape(serializers.Serializer[Any]):
     cluster = serializers.CharField()
     job_id = serializers.CharField()
     restart_count = serializers.IntegerField()
-    outcome = serializers.ChoiceField(choices=["waiting", "same", "changed", "unreplayable", "failed"])
+    outcome = serializers.ChoiceField(choices=[word.value or "waiting" for word in ItemOutcome])
     reproducible = serializers.CharField(allow_null=True)
     weighty = serializers.BooleanField()
     stronger = serializers.BooleanField()
