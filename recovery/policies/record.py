@@ -103,9 +103,10 @@ def create(name: str, body: Mapping[str, Any], *, by: User, reason: str) -> Poli
     if not NAME.fullmatch(name):
         raise InputError("name: small letters, digits and hyphens, at most 64")
     rule = checked(body)
-    if Policy.objects.filter(name=name).exists():
+    # Two who make one of the same name at once: the later is told, as if it had come later.
+    policy, made = Policy.objects.get_or_create(name=name)
+    if not made:
         raise InputError(f"name: there is a policy called {name}; names are not used twice, not even of retired ones")
-    policy = Policy.objects.create(name=name)
     version = PolicyVersion.objects.create(
         policy=policy, number=1, body=msgspec.to_builtins(rule), author=by, reason=reason
     )

@@ -66,10 +66,13 @@ class NotNow(ValueError):
     """The replay is in no state for that; the message says in which."""
 
 
+@transaction.atomic
 def begin_as(wish: Wish, *, by: User) -> Replay:
     """Begin a replay for a person. Raises NotPermitted and InputError, and NotNow where many of theirs are open."""
     _may_start(by)
     actor = Actor.user(by)
+    # One after the other, or each of many at once finds the others not yet begun.
+    User.objects.select_for_update(of=("self",), no_key=True).only("pk").get(pk=by.pk)
     if Replay.objects.filter(actor=actor.name, state=ReplayState.RUNNING.value).count() >= MOST_OPEN:
         raise NotNow(f"{MOST_OPEN} replays of yours are not done: wait for one, or stop one")
     return begin(wish, actor)
