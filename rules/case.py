@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rules.attempt import MAX_TEXT, Attempt, CollectorReport
 from rules.events import Event, Seen
 from rules.observation import Observation
 from rules.place import Places
+from rules.rule import Rule
 from rules.ruleset import Ruleset
-from rules.words import ReportStatus, Source
+from rules.words import ALWAYS, ReportStatus, Source
 
 
 @dataclass(frozen=True)
@@ -36,19 +38,34 @@ class Case:
 
     def report(self, source: Source) -> CollectorReport:
         """The report of one source; several of one source are joined, none means not configured."""
-        return join_reports(source, [r for r in self.reports if r.source == source])
+        return self._joined[source]
+
+    @cached_property
+    def _joined(self) -> dict[Source, CollectorReport]:
+        given: dict[Source, list[CollectorReport]] = {source: [] for source in Source}
+        for report in self.reports:
+            given[report.source].append(report)
+        return {source: join_reports(source, of) for source, of in given.items()}
 
     def applies(self, source: Source) -> bool:
         """Whether a source can exist for this attempt: a Slurm job has no pods, a pod no slurmctld.
 
         Of an attempt that does not say its scheduler: where one of the two records was given, the other cannot be.
+        What the site says that it does not have exists where it gave something all the same.
         """
+        if source in self.ruleset.site.absent:
+            return self.report(source).status is not ReportStatus.NOT_CONFIGURED
         records = {"slurm": Source.SCHEDULER, "kubernetes": Source.KUBERNETES}
         if source not in records.values():
             return True
         own = records.get(self.attempt.scheduler)
         given = {source for source in records.values() if self.report(source).status is not ReportStatus.NOT_CONFIGURED}
         return source == own if own else source in given or not given
+
+    def missing(self, rule: Rule) -> Source | None:
+        """What a rule could not fire without: the first of its sources that can exist, if none of them was seen."""
+        there = [source for source in rule.match.sources if self.applies(source)]
+        return None if any(map(self.seen, there)) else next(iter(there), None)
 
     def seen(self, source: Source) -> bool:
         """Whether its rules had their chance: it was read to its end, or it answered and had nothing to tell.
@@ -61,10 +78,6 @@ class Case:
     def covered(self, source: Source) -> bool:
         """Whether a source was read to its end and had something."""
         return self.report(source).status is ReportStatus.OK
-
-
-#: What every attempt leaves something in.
-ALWAYS = frozenset({Source.APPLOG, Source.SYSLOG, Source.SCHEDULER, Source.KUBERNETES})
 
 
 def _bounded(reason: str) -> str:

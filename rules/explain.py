@@ -2,11 +2,12 @@
 
 import msgspec
 
+from rules.attempt import CollectorReport
 from rules.case import Case
 from rules.findings import Entry
-from rules.rule import Rule, targets
+from rules.rule import Rule
 from rules.verdict import AffectedNode, BlindSpot, Finding, Note, SharedElement, Verdict
-from rules.words import Domain, ReportStatus, Role, Source, State, Strength
+from rules.words import ALWAYS, Domain, ReportStatus, Role, Source, State, Strength
 
 SOURCE_NAMES = {
     Source.APPLOG: "application log",
@@ -14,7 +15,7 @@ SOURCE_NAMES = {
     Source.FABRIC_MANAGER: "Fabric Manager log",
     Source.SCHEDULER: "scheduler's record",
     Source.KUBERNETES: "Kubernetes record",
-    Source.NODE_METRICS: "node metrics",
+    Source.NODE_METRICS: "record of node metrics",
     Source.NETWORK_METRICS: "network's own record",
     Source.GPU_EVENTS: "GPU event record",
     Source.PROGRESS: "progress record",
@@ -63,8 +64,6 @@ _DOUBT = {Strength.STRONG: "", Strength.MODERATE: "Probably: ", Strength.WEAK: "
 MAX_NOTES = 8
 #: Symptoms that say by name which node stopped answering, and never why.
 LOST_SYMPTOMS = frozenset({"node_lost", "node_not_ready"})
-#: Sources that every attempt should have. Of others only what speaks of a rule by name is said to overturn it.
-_CORE = (Source.APPLOG, Source.SYSLOG, Source.SCHEDULER, Source.KUBERNETES)
 
 
 def with_headline(verdict: Verdict) -> Verdict:
@@ -219,8 +218,8 @@ def overturned_by(case: Case, causes: list[Entry], blind: list[BlindSpot]) -> li
         found += [(text, rule.id, entry.id) for text in rule.overturn]
         for spot in blind:
             if (spot.source, rule.id) not in asked:
-                others = case.ruleset.blamable[spot.source]
-                asked[spot.source, rule.id] = [o for o in others if _could_overturn(o, spot.source, rule)]
+                others = case.ruleset.speaking(spot.source, rule)
+                asked[spot.source, rule.id] = [o for o in others if spot.source in ALWAYS or case.missing(o)]
             if explaining := asked[spot.source, rule.id]:
                 titles = "; ".join(r.title for r in explaining[:3])
                 gap = SOURCE_NAMES[spot.source] + _there(entry, " of")
@@ -231,15 +230,18 @@ def overturned_by(case: Case, causes: list[Entry], blind: list[BlindSpot]) -> li
     return _notes(found)
 
 
-def _could_overturn(other: Rule, source: Source, rule: Rule) -> bool:
-    """Whether a rule of a missing source could demote this one: of the lesser sources only by naming it."""
-    names = (name for entry in other.explains for name in entry.symptoms if source in _CORE or name[0] != "@")
-    return any(targets(name, rule) for name in names)
-
-
 def _there(entry: Entry, word: str) -> str:
     node = entry.finding.locus.get("node") if entry.finding else None
     return f"{word} {node}" if node else ""
+
+
+def unseen(report: CollectorReport, rules: list[Rule]) -> str:
+    """Why a missing source limits a finding: how it is missing, and what of it could have overturned the finding."""
+    gap = f"the {SOURCE_NAMES[report.source]} {STATUS_WORDS[report.status]}"
+    if not rules:
+        return gap
+    more = f" or one of {len(rules) - 1} more" if len(rules) > 1 else ""
+    return f"{gap} and could overturn this: {_lower(rules[0].title)}{more}"
 
 
 def missing(case: Case, domain: Domain, interesting: list[Finding]) -> list[str]:

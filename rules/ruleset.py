@@ -19,7 +19,7 @@ from rules import scan
 from rules.attempt import TOPOLOGY_KINDS
 from rules.rule import Explains, Rule, RuleError, line_of, parse_rule, targets
 from rules.stamp import MICRO
-from rules.words import Domain, Maturity, Role, Source
+from rules.words import ALWAYS, Domain, Maturity, Role, Source
 
 CATALOGUE = Path(__file__).parent / "catalogue"
 SITE_FILE = "site.toml"
@@ -27,7 +27,7 @@ DEFAULTS_FILE = "defaults.toml"
 #: A rule has a few kB; a longer file is something else.
 MOST_FILE_BYTES = 1 << 20
 #: Part of the cache key: raised when the shape of what is cached changes.
-CACHE_VERSION = "2"
+CACHE_VERSION = "3"
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -45,6 +45,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     overrides: dict[str, Override] = {}
     topology: dict[str, dict[str, list[str]]] = {}
     clock_bounds: dict[Source, float] = {}
+    absent: list[Source] = []  # kinds of evidence that the site does not have, such as GPU events without GPUs
 
 
 class Default(Explains, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -265,6 +266,10 @@ def _read_site(raw: bytes, path: Path) -> Site:
         site = msgspec.convert(_toml(raw, path), Site)
     except msgspec.ValidationError as error:
         raise RuleError(f"{path}:1: {error}") from error
+    for source in site.absent:
+        if source in ALWAYS:
+            line = line_of(raw, "absent", source)
+            raise RuleError(f"{path}:{line}: absent: {source}: every attempt leaves something there")
     for kind in site.topology:
         if kind not in TOPOLOGY_KINDS:
             raise RuleError(

@@ -1,7 +1,7 @@
 """How strong one cause is, by the stated rule, and every reason that keeps it from being strong.
 
 `strong`: direct evidence at a named place, before every error of the workload by more than the clocks can
-be off, and no source missing that could have overturned it. `moderate`: direct, but order or coverage
+be off, and no source missing whose rules could have overturned it. `moderate`: direct, but order or coverage
 leaves room. `weak`: inferred, or what could explain it was not collected.
 """
 
@@ -12,9 +12,10 @@ from rules import explain
 from rules.case import Case
 from rules.events import Event, event_order
 from rules.stamp import MICRO, Interval, Order, order, parse_stamp, place
+from rules.unseen import Unseen
 from rules.verdict import SharedElement
 from rules.weigh import WORKLOAD_GROUPS, Graph
-from rules.words import STRENGTHS, Domain, Group, Maturity, Role, Source, Strength
+from rules.words import ALWAYS, STRENGTHS, Domain, Group, Maturity, Role, Source, Strength
 
 #: How far outside the attempt's window a fault may lie and still belong to it.
 BEFORE_START, AFTER_END = 10 * 60 * MICRO, 10 * 60 * MICRO
@@ -29,6 +30,7 @@ class Doubts:
     """What is asked once for all causes of a case: each a reason for caution."""
 
     uncovered: Sequence[Source]
+    unseen: Unseen
     near_window: bool
     near_end: bool
     rivals: frozenset[int]
@@ -60,8 +62,10 @@ def doubts_of(
     eligible = {id(e) for e in events}
     everything = Graph(case.events, case.ruleset.defaults, case.topology)
     places = {e.locus.get("node", "") for e in (events[i] for i in causes) if suspects_node(e)}
+    own = needed(case)
     return Doubts(
-        uncovered=[s for s in needed(case) if not case.covered(s)],
+        uncovered=[s for s in own if not case.covered(s)],
+        unseen=Unseen.of(case, {events[i].rule.id: events[i].rule for i in [*causes, *candidates]}, but=own),
         near_window=any(_near_window(case, e) for e in case.events if e.rule.blamable and id(e) not in eligible),
         near_end=near_end,
         rivals=frozenset(candidates),
@@ -96,6 +100,8 @@ def strength(case: Case, events: Sequence[Event], index: int, doubts: Doubts) ->
     for source in doubts.uncovered:
         status = case.report(source).status
         limits.append((Strength.MODERATE, f"the {explain.SOURCE_NAMES[source]} {explain.STATUS_WORDS[status]}"))
+    for source, others in doubts.unseen.against(event).items():
+        limits.append((Strength.MODERATE, explain.unseen(case.report(source), others)))
     if (
         rule.role is Role.EITHER
         and index not in doubts.confirmed
@@ -155,8 +161,11 @@ def _not_before(event: Event, workload: Sequence[Event]) -> str:
 
 
 def could_explain(case: Case, source: Source, event: Event) -> bool:
-    """Whether a blamable rule of a source speaks of the event as its consequence."""
-    return bool(case.ruleset.speaking(source, event.rule))
+    """Whether a blamable rule of a missing source speaks of the event as its consequence.
+
+    What every attempt leaves something in has no substitute; a metric may be read from one of two sources.
+    """
+    return any(source in ALWAYS or case.missing(rule) for rule in case.ruleset.speaking(source, event.rule))
 
 
 def window(case: Case) -> tuple[Interval | None, Interval | None]:

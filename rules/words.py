@@ -17,6 +17,10 @@ class Source(StrEnum):
     PROGRESS = "progress"
 
 
+#: What every attempt leaves something in.
+ALWAYS = frozenset({Source.APPLOG, Source.SYSLOG, Source.SCHEDULER, Source.KUBERNETES})
+
+
 class Domain(StrEnum):
     """Where a cause lies; the last three are verdicts about the evidence, not about a part."""
 

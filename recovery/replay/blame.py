@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from recovery.replay.compare import moved, same
 from rules import scan
 from rules.extract import sightings
@@ -19,7 +21,9 @@ from rules.rule import Rule
 from rules.ruleset import Ruleset
 
 Body = Mapping[str, Any]
-TOPOLOGY, CLOCKS, DEFAULTS = "site.toml: topology", "site.toml: clock_bounds", "defaults.toml"
+#: What a site says of itself, by the name that it has here, and its field.
+SITE = {f"site.toml: {field}": field for field in ("topology", "clock_bounds", "absent")}
+DEFAULTS = "defaults.toml"
 #: So many differing rules are tried one by one for an attempt.
 MOST_TRIED = 8
 
@@ -40,10 +44,9 @@ def differing(own: Ruleset, other: Ruleset) -> dict[str, str]:
         was, now = own.by_id.get(name), other.by_id.get(name)
         if was != now:
             found[name] = "new" if was is None else "gone" if now is None else "changed"
-    if own.site.topology != other.site.topology:
-        found[TOPOLOGY] = "changed"
-    if own.site.clock_bounds != other.site.clock_bounds:
-        found[CLOCKS] = "changed"
+    for name, field in SITE.items():
+        if getattr(own.site, field) != getattr(other.site, field):
+            found[name] = "changed"
     if own.defaults != other.defaults:
         found[DEFAULTS] = "changed"
     return found
@@ -80,7 +83,7 @@ def _at_work(
 ) -> list[str]:
     """Those of many differing rules that a conclusion names or that fired; all where none did."""
     named = set(_named(before)) | set(_named(after))
-    found = [name for name in names if name in named or name in (TOPOLOGY, CLOCKS, DEFAULTS)]
+    found = [name for name in names if name in named or name in SITE or name == DEFAULTS]
     if not any(name in named for name in found):
         fired = {one.rule.id for seen in observations for rules in (own, other) for one in sightings(rules, seen)}
         found = [name for name in names if name in fired] + found
@@ -108,11 +111,8 @@ def hybrid(own: Ruleset, other: Ruleset, name: str) -> Ruleset:
     rules, site, defaults = dict(own.by_id), own.site, own.defaults
     if name == DEFAULTS:
         defaults = other.defaults
-    elif name in (TOPOLOGY, CLOCKS):
-        from_new = "topology" if name == TOPOLOGY else "clock_bounds"
-        site = type(site)(
-            **{field: getattr(other.site if field == from_new else site, field) for field in site.__struct_fields__}
-        )
+    elif name in SITE:
+        site = msgspec.structs.replace(site, **{SITE[name]: getattr(other.site, SITE[name])})
     elif name in other.by_id:
         rules[name] = other.by_id[name]
     else:

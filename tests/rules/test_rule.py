@@ -86,7 +86,12 @@ def test_a_site_overrides_disables_and_adds_and_changes_the_digest(tmp_path, mon
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [('disable = ["gpu.none"]', "no rule 'gpu.none'"), ("[topology.planet]\n", "planet"), ("x = 1\n", "unknown field")],
+    [
+        ('disable = ["gpu.none"]', "no rule 'gpu.none'"),
+        ("[topology.planet]\n", "planet"),
+        ("x = 1\n", "unknown field"),
+        ('disable = []\nabsent = ["syslog"]', "site.toml:2: absent: syslog: every attempt"),
+    ],
 )
 def test_a_wrong_site_file_says_what_is_wrong(tmp_path, text: str, says: str) -> None:
     (tmp_path / "site.toml").write_text(text)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from rules.case import ALWAYS
-from rules.words import ReportStatus
+from rules.words import ALWAYS, ReportStatus
 from verdicts import wording
 from verdicts.choices import FindingStatus
 
