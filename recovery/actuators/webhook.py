@@ -8,7 +8,9 @@ the step.
 
 import base64
 import binascii
+import logging
 import os
+import ssl
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,9 +32,12 @@ from recovery.actuators.base import (
 )
 from recovery.words import ActionKind
 from verdicts.webhook import signature
+from verdicts.webhook_send import asking
 
-#: One request, whole. An answer is short.
-SECONDS, MOST_BYTES, SHOWN = 20.0, 1 << 20, 300
+log = logging.getLogger(__name__)
+
+#: An answer is short.
+MOST_BYTES, SHOWN = 1 << 20, 300
 LEAST_SECRET = 24
 #: A step of an action and what takes it back, in the protocol's words.
 STEPS = {
@@ -74,8 +79,9 @@ class Webhook(Actuator):
         self, url: str, secret: bytes, *, can: frozenset[ActionKind], settle: float, deadline: float, ca_file: str = ""
     ) -> None:
         super().__init__(can=can & STEPS.keys(), settle=settle, deadline=deadline)
-        self._url, self._secret = url, secret
-        self._verify: Any = httpx2.create_ssl_context(verify=ca_file, trust_env=False) if ca_file else True
+        self._url, self._secret, self._ca_file = url, secret, ca_file
+        if ca_file:
+            ssl.create_default_context(cafile=ca_file)  # what cannot be used is said at the start
 
     def steps(self, action: ActionKind) -> tuple[str, ...]:
         return STEPS[action]
@@ -86,17 +92,16 @@ class Webhook(Actuator):
     def look(self, aim: Aim) -> Look:
         query = urlencode({name: value for name, value in _plan(aim).items() if isinstance(value, str) and value})
         try:
-            with self._client() as client:
-                answer = client.get(f"{self._url}?{query}", headers=self._headers(query.encode()))
+            status, body = self._ask("GET", f"{self._url}?{query}", self._headers(query.encode()))
         except httpx2.HTTPError as error:
             raise Unseen(f"the receiver: {type(error).__name__}: {str(error)[:SHOWN]}") from error
-        if answer.status_code == 404:
+        if status == 404:
             return Look(done=frozenset({"release", "include"}), lost="the receiver knows no such job")
-        if not answer.is_success:
-            raise Unseen(f"the receiver answered {answer.status_code}: {_words(answer)}")
+        if not 200 <= status < 300:
+            raise Unseen(f"the receiver answered {status}: {_words(body)}")
         try:
-            state = msgspec.json.decode(answer.content[:MOST_BYTES], type=State)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            state = msgspec.json.decode(body, type=State)
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
             raise Unseen(f"the receiver's answer cannot be read: {error}") from error
         return Look(
             done=frozenset(state.done) & _KNOWN,
@@ -111,40 +116,52 @@ class Webhook(Actuator):
         body = msgspec.json.encode({"type": "recovery.step", "step": step, **_plan(aim)})
         headers = self._headers(body, f"{aim.mark}.{step}") | {"Content-Type": "application/json"}
         try:
-            with self._client() as client:
-                answer = client.post(self._url, content=body, headers=headers)
+            status, said = self._ask("POST", self._url, headers, content=body, most=SHOWN)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise NotApplied(f"the receiver: {type(error).__name__}: {str(error)[:SHOWN]}") from error
         except httpx2.HTTPError as error:
             raise MaybeApplied(f"the receiver: {type(error).__name__}: {str(error)[:SHOWN]}") from error
-        if answer.is_success:
+        if 200 <= status < 300:
             return
-        said = f"the receiver answered {answer.status_code}: {_words(answer)}"
-        if answer.status_code in (425, 429, 503):
-            raise NotApplied(said)
+        why = f"the receiver answered {status}: {_words(said)}"
+        if status in (425, 429, 503):
+            raise NotApplied(why)
         # A server's fault, or a gateway before it: what came of the call is not known.
-        if answer.status_code >= 500 or answer.is_redirect:
-            raise MaybeApplied(said)
-        raise Refused(said)
+        if status >= 500 or status < 400:
+            raise MaybeApplied(why)
+        raise Refused(why)
 
     def probe(self) -> str:
         try:
-            with self._client() as client:
-                answer = client.get(self._url, headers=self._headers(b""))
+            status, body = self._ask("GET", self._url, self._headers(b""))
         except httpx2.HTTPError as error:
             raise Unseen(f"the receiver: {type(error).__name__}: {str(error)[:SHOWN]}") from error
-        if answer.status_code in (401, 403) or answer.status_code >= 500:
-            raise Unseen(f"the receiver answered {answer.status_code}: {_words(answer)}")
+        if status in (401, 403) or status >= 500:
+            raise Unseen(f"the receiver answered {status}: {_words(body)}")
         return "the receiver answers"
 
-    def _client(self) -> httpx2.Client:
-        return httpx2.Client(timeout=SECONDS, follow_redirects=False, trust_env=False, verify=self._verify)
+    def _ask(
+        self, method: str, url: str, headers: dict[str, str], *, content: bytes | None = None, most: int = MOST_BYTES
+    ) -> tuple[int, bytes]:
+        """The status, and so much of the body. Raises httpx2.HTTPError.
+
+        A body that does not come whole is cut off there: of a step's answer only the status counts.
+        """
+        with asking(method, url, headers, ca_file=self._ca_file, content=content) as answer:
+            body = b""
+            try:
+                for piece in answer.iter_raw():
+                    body += piece
+                    if len(body) >= most:
+                        break
+            except httpx2.HTTPError as error:
+                log.warning("the receiver's answer ended early: %s", type(error).__name__)
+            return answer.status_code, body[:most]
 
     def _headers(self, signed: bytes, key: str = "") -> dict[str, str]:
         """The signature of Standard Webhooks over the body, or over the query where there is none."""
         name, now = uuid.uuid4(), int(datetime.now(UTC).timestamp())
         headers = {
-            "User-Agent": "Inquest",
             "Accept": "application/json",
             "webhook-id": str(name),
             "webhook-timestamp": str(now),
@@ -168,8 +185,8 @@ def _plan(aim: Aim) -> dict[str, Any]:
     }
 
 
-def _words(answer: httpx2.Response) -> str:
-    return " ".join(answer.text[:SHOWN].split())
+def _words(body: bytes) -> str:
+    return " ".join(body[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN].split())
 
 
 class WebhookSettings(ActuatorSettings, tag="webhook", frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,11 +19,10 @@ from recovery.ledger.export import statement_of
 from recovery.ledger.find import first_broken
 from recovery.models import LedgerCheckpoint, LedgerEntry, LedgerLink
 from recovery.words import EntryKind
-from verdicts.webhook import signature
+from verdicts.webhook_send import send
 
 log = logging.getLogger(__name__)
 
-SECONDS = 20.0
 #: A failure that goes on is one entry a day, and a line in the log each time.
 TOLD_FOR = timedelta(days=1)
 #: The second number of the lock: one checkpoint at a time, so that the file has them in their order.
@@ -135,17 +134,8 @@ def _post(made: LedgerCheckpoint) -> None:
         "data": json.loads(line_of(made)),
     }
     body = json.dumps(told, separators=(",", ":")).encode()
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "Inquest",
-        "webhook-id": str(made.pk),
-        "webhook-timestamp": str(sent_at),
-        "webhook-signature": signature(webhook.secret, uuid.UUID(str(made.pk)), sent_at, body),
-    }
     try:
-        # Not where the answer leads, and by no proxy of the environment: only to the address of the settings.
-        with httpx2.Client(timeout=SECONDS, follow_redirects=False, trust_env=False) as client:
-            answer = client.post(webhook.address, content=body, headers=headers)
+        answer = send(webhook, uuid.UUID(str(made.pk)), sent_at, body)
     except httpx2.HTTPError as error:
         raise NotKept("webhook", f"{name}: {type(error).__name__}: {str(error)[:300]}") from error
     if not 200 <= answer.status_code < 300:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from recovery.acting.sites import SiteError, read_sites
-from recovery.actuators.base import MaybeApplied, NotApplied, Refused, Unseen
+from recovery.actuators.base import Look, MaybeApplied, NotApplied, Refused, Unseen
 from recovery.actuators.webhook import Webhook
 from recovery.words import ActionKind, ActionState
 from tests.recovery.test_stepper import Run, an_aim
+from tests.verdicts.collectors.raw_server import raw_server
+from verdicts import webhook_send
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 
@@ -101,6 +104,23 @@ def test_a_job_that_the_receiver_does_not_know_and_a_wrong_secret(httpserver: HT
     with pytest.raises(Unseen, match="401"):
         a_way(httpserver, b"x" * 32).probe()
     assert a_way(httpserver).probe() == "the receiver answers"
+
+
+def test_an_answer_without_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook_send, "SECONDS", 0.5)
+
+    def without_end(connection: socket.socket, asked: bytes) -> None:
+        # To a look a body that never ends, to a step a head that never does.
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" if b"GET" in asked else b"HTTP/1.1 200 OK\r\n")
+        while True:
+            connection.sendall(b" " * 65536 if b"GET" in asked else b"X-More: to come\r\n")
+
+    with raw_server(without_end) as server:
+        way = Webhook(f"{server.url}/act", SECRET, can=frozenset(ActionKind), settle=30, deadline=300)
+        with pytest.raises(Unseen, match="cannot be read"):
+            way.look(an_aim())
+        with pytest.raises(MaybeApplied):
+            way.do("hold", an_aim(), Look(done=frozenset()))
 
 
 def test_the_secret_is_in_a_file_and_never_in_a_message(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from werkzeug import Request, Response
 
 from rules.attempt import InputError
 from tests.verdicts.builders import a_user
+from tests.verdicts.collectors.raw_server import raw_server
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body
 from verdicts.choices import Channel
 from verdicts.models import Delivery, ListRow, Subscription
@@ -296,6 +297,16 @@ def test_anything_but_a_yes_is_tried_again_and_no_redirect_is_followed(
     assert str(status) in delivery.error
     assert delivery.due_at > timezone.now() + timedelta(minutes=110)
     assert [request.path for request, _ in hook.log] == ["/in"]
+
+
+def test_a_webhook_whose_answer_has_no_end_is_told_all_the_same(admin: Any, settings: Settings) -> None:
+    with raw_server(lambda connection, _: connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (1 << 24))) as server:
+        settings.WEBHOOKS = {"ops": Webhook(f"{server.url}/in", SECRET)}
+        subscribe.subscribe("all", "", Channel.WEBHOOK, by=admin, webhook="ops")
+        new()
+        subscribe.look()
+        deliver.deliver_due()
+    assert states() == [("done", 1)]
 
 
 def test_a_webhook_that_is_gone_ends_the_subscription(admin: Any, hook: HTTPServer, settings: Settings) -> None:

@@ -20,13 +20,12 @@ from verdicts.logs.raw_text import spelled
 from verdicts.models import Delivery, Subscription
 from verdicts.people.subscribe import mail_address
 from verdicts.serializers import page_of
-from verdicts.webhook import signature
+from verdicts.webhook_send import send
 
 log = logging.getLogger(__name__)
 
 #: Longer than the longest a mail server or a webhook may take.
 LEASE = timedelta(seconds=90)
-SECONDS = 20.0
 MOST_AT_ONCE = 100
 #: The pauses before the tries that follow the first; afterwards it is given up.
 PAUSES = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 180, 360, 720, 1440))
@@ -133,17 +132,8 @@ def _post(delivery: Delivery) -> None:
         raise Failed(f"the settings name no webhook {delivery.subscription.webhook!r} any more", gone=True)
     body = json.dumps(_body(delivery), ensure_ascii=False, separators=(",", ":")).encode()
     sent_at = int(timezone.now().timestamp())
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "Inquest",
-        "webhook-id": str(delivery.pk),
-        "webhook-timestamp": str(sent_at),
-        "webhook-signature": signature(webhook.secret, delivery.pk, sent_at, body),
-    }
     try:
-        # Not where the answer leads, and by no proxy of the environment: only to the address of the settings.
-        with httpx2.Client(timeout=SECONDS, follow_redirects=False, trust_env=False) as client:
-            answer = client.post(webhook.address, content=body, headers=headers)
+        answer = send(webhook, delivery.pk, sent_at, body)
     except httpx2.HTTPError as error:
         raise Failed(f"{type(error).__name__}: {str(error)[:300]}") from error
     if answer.status_code == 410:
