@@ -103,8 +103,11 @@ def opt_read(attempt: Attempt) -> bool:
     return source is None or attempt.reports.filter(source=source, status__in=_READ_WHOLE).exists()
 
 
-def gaps(verdict: Verdict, attempt: Attempt) -> list[str]:
-    """What was not collected when the plan was made: an action that destroys evidence must say what it destroys."""
+def gaps(verdict: Verdict, round_: Collection | None) -> list[str]:
+    """What was not collected when the plan was made: an action that destroys evidence must say what it destroys.
+
+    `round_` is the round of collecting that is not over.
+    """
     found = []
     for report in verdict.body.get("coverage", []):
         status = report["status"]
@@ -112,7 +115,6 @@ def gaps(verdict: Verdict, attempt: Attempt) -> list[str]:
             found.append(f"{report['source']}: {status}" + (f": {report['reason']}" if report.get("reason") else ""))
         elif status == ReportStatus.NOT_CONFIGURED:
             found.append(f"{report['source']}: not collected")
-    round_ = attempt.collections.filter(finished_at=None).first()
     if round_ is not None:
         later = round_.reason == CollectionReason.AGAIN.value and round_.due_at > timezone.now()
         found.append("what could not be had is asked for again later" if later else "evidence is still being collected")

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from recovery import brakes, exclusions, guards, incidents, permissions, standing
+from recovery import brakes, exclusions, guards, incidents, permissions, standing, successors
 from recovery.facts import Refusal
 from recovery.ledger import entries as ledger
 from recovery.ledger.entries import Actor
@@ -20,6 +20,7 @@ from recovery.machine import WrongMove
 from recovery.models import Action, Decision, Proposal, Veto
 from recovery.moves import Guarded, approved, begin, end, held, move, plan_of
 from recovery.policy import UNDECIDED
+from recovery.surroundings import topology_for
 from recovery.words import (
     ENDED_ACTIONS,
     EXCLUDING,
@@ -250,12 +251,12 @@ def _stale(proposal: Proposal, *, guarded: bool) -> tuple[ProposalState, str] | 
     """What a proposal becomes, and why, where it is not about the world as it is; None where it still is."""
     attempt = proposal.attempt
     if guarded:
-        topology = standing.topology_for(attempt)
+        topology = topology_for(attempt)
         for veto in standing.vetoes_on(attempt, proposal.nodes, topology, timezone.now()):
             return ProposalState.VETOED, f"{veto.kind} {veto.value} is left alone: {veto.reason}"
     if proposal.verdict is not None and not proposal.verdict.is_current:
         return ProposalState.WITHDRAWN, "its verdict was superseded by a newer one"
-    why = standing.job_changed(attempt) or standing.moving(plan_of(proposal), attempt)
+    why = successors.job_changed(attempt) or standing.moving(plan_of(proposal), attempt)
     return (ProposalState.WITHDRAWN, why) if why else None
 
 

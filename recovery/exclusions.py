@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from recovery import brakes, permissions, recurrence, standing
+from recovery import brakes, permissions, recurrence, successors
 from recovery.ledger import entries as ledger
 from recovery.ledger.entries import Actor
 from recovery.models import Exclusion, Proposal
@@ -132,7 +132,7 @@ def mark_wrong_if_repeated(verdict: Verdict, attempt: Attempt) -> list[Exclusion
             earlier = exclusion.attempt
             # It must have run after the node was taken away: the job that was restarted, or one that began later.
             after = attempt.job_id == earlier.job_id or began >= exclusion.made_at
-            if exclusion.wrong_since is None and after and standing.farther(earlier, attempt) is not True:
+            if exclusion.wrong_since is None and after and successors.farther(earlier, attempt) is not True:
                 _mark_wrong(exclusion, attempt)
                 found.append(exclusion)
     return found

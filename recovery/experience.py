@@ -1,8 +1,9 @@
 """What earlier restarts took, and how much training a restart would do again: the facts under a plan's costs."""
 
+from collections.abc import Collection
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet, Value
 
 from recovery import cost
 from recovery.models import Milestone, ProgressSample
@@ -11,18 +12,14 @@ from verdicts.models import Attempt
 
 #: So many earlier restarts are looked at.
 RECENT = 20
+_KINDS = (MilestoneKind.ACTION_DONE, MilestoneKind.ALLOCATION_RESTARTED, MilestoneKind.PROGRESS_RESTORED)
 
 
 def seen(attempt: Attempt, now: datetime) -> cost.Seen:
     """What is known of the attempt and of restarts of its workload, else of its cluster."""
     failed = attempt.ended_at or now
-    restarts, queues = (
-        _durations(Q(action__proposal__attempt__workload=attempt.workload)) if attempt.workload_id else ([], [])
-    )
-    of = "this workload"
-    if not restarts:
-        restarts, queues = _durations(Q(action__cluster=attempt.cluster_id))
-        of = "this cluster"
+    workload, cluster = _durations(attempt)
+    (restarts, queues), of = (workload, "this workload") if workload[0] else (cluster, "this cluster")
     gpus, counted = _gpus(attempt)
     begun = attempt.started_at
     return cost.Seen(
@@ -43,22 +40,31 @@ def _gpus(attempt: Attempt) -> tuple[int | None, str]:
     return (len(ranks), "one for each rank") if ranks else (None, "")
 
 
-def _durations(which: Q) -> tuple[list[float], list[float]]:
-    """Seconds from start to progress and from the action to the start, of the latest restarts."""
-    kinds = [MilestoneKind.ACTION_DONE, MilestoneKind.ALLOCATION_RESTARTED, MilestoneKind.PROGRESS_RESTORED]
-    rows = (
-        Milestone.objects.filter(which, kind__in=[kind.value for kind in kinds])
+def _durations(attempt: Attempt) -> tuple[tuple[list[float], list[float]], ...]:
+    """How long the latest restarts of the workload took, and those of the cluster: see `_took`."""
+    mine = _milestones(Q(action__proposal__attempt__workload=attempt.workload_id), "workload")
+    all_of = _milestones(Q(action__cluster=attempt.cluster_id), "cluster")
+    rows = mine.union(all_of, all=True) if attempt.workload_id else all_of
+    times: dict[str, dict[object, dict[str, datetime]]] = {"workload": {}, "cluster": {}}
+    for of, action, kind, at in rows:
+        times[of].setdefault(action, {})[kind] = at
+    return tuple(_took(times[of].values()) for of in ("workload", "cluster"))
+
+
+def _milestones(which: Q, of: str) -> QuerySet[Milestone, tuple[str, object, str, datetime]]:
+    return (
+        Milestone.objects.filter(which, kind__in=[kind.value for kind in _KINDS])
+        .annotate(of=Value(of))
         .order_by("-at")
-        .values_list("action", "kind", "at")[: RECENT * len(kinds)]
+        .values_list("of", "action", "kind", "at")[: RECENT * len(_KINDS)]
     )
-    times: dict[object, dict[str, datetime]] = {}
-    for action, kind, at in rows:
-        times.setdefault(action, {})[kind] = at
-    restarts = [
-        _between(one, MilestoneKind.ALLOCATION_RESTARTED, MilestoneKind.PROGRESS_RESTORED) for one in times.values()
-    ]
-    queues = [_between(one, MilestoneKind.ACTION_DONE, MilestoneKind.ALLOCATION_RESTARTED) for one in times.values()]
-    return [took for took in restarts if took is not None], [took for took in queues if took is not None]
+
+
+def _took(restarts: Collection[dict[str, datetime]]) -> tuple[list[float], list[float]]:
+    """Seconds from start to progress, and from the action to the start."""
+    took = [_between(one, MilestoneKind.ALLOCATION_RESTARTED, MilestoneKind.PROGRESS_RESTORED) for one in restarts]
+    waits = [_between(one, MilestoneKind.ACTION_DONE, MilestoneKind.ALLOCATION_RESTARTED) for one in restarts]
+    return [one for one in took if one is not None], [one for one in waits if one is not None]
 
 
 def _between(times: dict[str, datetime], first: MilestoneKind, then: MilestoneKind) -> float | None:

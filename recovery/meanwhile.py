@@ -20,6 +20,7 @@ from recovery.moves import held, move
 from recovery.policies import record as policies
 from recovery.policy import Case, Rule
 from recovery.propose import by_policy, in_force
+from recovery.successors import job_changed
 from recovery.words import OPEN_PROPOSALS, ActionKind, PolicyMode, ProposalState
 from verdicts.models import Attempt, Verdict
 
@@ -81,9 +82,9 @@ def _restart(proposal: Proposal, *, by_itself: bool) -> bool:
     """Let the policies that restart propose, or do, what they say of the case. The proposal's cluster is held."""
     attempt = Attempt.objects.select_related("cluster__actuator", "workload").get(pk=proposal.attempt_id)
     verdict = Verdict.objects.select_related("ruleset").get(proposals=proposal)
-    topology = standing.topology_for(attempt)
+    basis = planning.basis(attempt)
     for version, rule, case in _restarting(proposal, by_itself=by_itself):
-        made, _ = by_policy(version, rule, case, verdict, attempt, topology)
+        made, _ = by_policy(version, rule, case, verdict, basis)
         if made is not None and made.state in _OPEN:
             return True
     return False
@@ -93,7 +94,7 @@ def _restarting(proposal: Proposal, *, by_itself: bool) -> list[tuple[PolicyVers
     """The policies that would restart the job, none where it moved on; with `by_itself` those that can at once."""
     verdict = Verdict.objects.select_related("ruleset").filter(is_current=True, proposals=proposal).first()
     attempt = Attempt.objects.select_related("cluster__actuator", "workload").get(pk=proposal.attempt_id)
-    if verdict is None or standing.job_changed(attempt):
+    if verdict is None or job_changed(attempt):
         return []
     case, found = case_of(verdict, attempt), []
     for version in in_force():
@@ -109,5 +110,5 @@ def _restarting(proposal: Proposal, *, by_itself: bool) -> list[tuple[PolicyVers
 
 def _refused(version: PolicyVersion, rule: Rule, case: Case, verdict: Verdict, attempt: Attempt) -> list[Refusal]:
     """What speaks against a restart now: where its budget is used up, the exclusion goes on waiting for a person."""
-    plan = planning.by_policy(attempt, verdict, case, rule, version, PolicyMode.AUTOMATIC)
+    plan = planning.by_policy(planning.basis(attempt), verdict, case, rule, version, PolicyMode.AUTOMATIC)
     return guards.check(plan, standing.facts(plan, attempt=attempt, verdict=verdict), plan.caps)

@@ -1,10 +1,12 @@
 """Plans: from a verdict and a policy, or from a person's wish. Reads only; `propose.py` writes."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import msgspec
 from django.contrib.auth.models import User
+from django.db.models import Count, OuterRef, Subquery
 from django.utils import timezone
 
 from recovery import cost, experience, guards, standing
@@ -13,24 +15,50 @@ from recovery.caps import Caps, bounded
 from recovery.case_of import blamed, cause_and_locus, evidence, gaps, overturned_by
 from recovery.facts import Facts
 from recovery.ledger.entries import Actor
-from recovery.models import PolicyVersion
+from recovery.models import Anomaly, PolicyVersion
 from recovery.plan import Plan, Taken
 from recovery.policy import RESTARTS, Case, Rule
 from recovery.words import EXCLUDING, ActionKind, PolicyMode
-from verdicts.models import Attempt, Verdict
+from verdicts.models import Attempt, Collection, Verdict
 
 BY_HAND_GOOD_FOR = timedelta(hours=1)
 
 
-def by_policy(
-    attempt: Attempt, verdict: Verdict, case: Case, rule: Rule, version: PolicyVersion, mode: PolicyMode
-) -> Plan:
+@dataclass(frozen=True)
+class Basis:
+    """What every plan for an attempt rests on, whoever proposes it: read once, before the cluster is held.
+
+    `collecting` is the round of collecting that is not over, `anomaly` what was detected of the attempt last.
+    """
+
+    attempt: Attempt
+    job_nodes: int
+    seen: cost.Seen
+    collecting: Collection | None
+    anomaly: UUID | None
+
+
+def basis(attempt: Attempt) -> Basis:
+    """Read it. The attempt comes with its cluster and workload."""
+    last = Anomaly.objects.filter(attempt=OuterRef("pk")).order_by("-detected_at").values("pk")[:1]
+    counted = Attempt.objects.annotate(size=Count("nodes"), last=Subquery(last)).values_list("size", "last")
+    job_nodes, anomaly = counted.get(pk=attempt.pk)
+    return Basis(
+        attempt=attempt,
+        job_nodes=job_nodes,
+        seen=experience.seen(attempt, timezone.now()),
+        collecting=attempt.collections.filter(finished_at=None).first(),
+        anomaly=anomaly,
+    )
+
+
+def by_policy(known: Basis, verdict: Verdict, case: Case, rule: Rule, version: PolicyVersion, mode: PolicyMode) -> Plan:
     """The plan of a policy for a case; `with_blast` adds what it takes of what."""
     now = timezone.now()
     cause, locus = cause_and_locus(verdict.body)
     nodes = sorted(case.nodes) if rule.action in EXCLUDING else []
     return msgspec.structs.replace(
-        _bare(attempt, rule.action, nodes, now),
+        _bare(known, rule.action, nodes, now),
         cause=cause,
         verdict=str(verdict.pk),
         verdict_number=verdict.number,
@@ -42,10 +70,10 @@ def by_policy(
         policy=version.policy.name,
         policy_number=version.number,
         mode=mode,
-        cost=_cost(rule.action, attempt, now),
+        cost=_cost(rule.action, known),
         overturn=overturned_by(verdict.body),
         evidence=evidence(verdict.body),
-        gaps=gaps(verdict, attempt),
+        gaps=gaps(verdict, known.collecting),
         owner=str(Actor.policy(version)),
         expires=now + timedelta(minutes=rule.expires_minutes),
         approvals_needed=rule.approvals,
@@ -55,18 +83,16 @@ def by_policy(
     )
 
 
-def by_hand(
-    attempt: Attempt, verdict: Verdict | None, action: ActionKind, nodes: list[str], by: User, reason: str
-) -> Plan:
+def by_hand(known: Basis, verdict: Verdict | None, action: ActionKind, nodes: list[str], by: User, reason: str) -> Plan:
     """The plan of a person, with what the current verdict says beside it."""
     now = timezone.now()
-    plan = _bare(attempt, action, nodes, now)
+    plan = _bare(known, action, nodes, now)
     plan = msgspec.structs.replace(
         plan,
         cause=f"by hand: {action} {' '.join(nodes)}".strip()[:512],
         owner=str(Actor.user(by)),
         expires=now + BY_HAND_GOOD_FOR,
-        cost=_cost(action, attempt, now),
+        cost=_cost(action, known),
         reason=reason,
     )
     if verdict is None:
@@ -83,12 +109,13 @@ def by_hand(
         locus=locus,
         overturn=overturned_by(verdict.body),
         evidence=evidence(verdict.body),
-        gaps=gaps(verdict, attempt),
+        gaps=gaps(verdict, known.collecting),
     )
 
 
-def _bare(attempt: Attempt, action: ActionKind, nodes: list[str], now: datetime) -> Plan:
+def _bare(known: Basis, action: ActionKind, nodes: list[str], now: datetime) -> Plan:
     """A plan of what is known without a verdict."""
+    attempt = known.attempt
     return Plan(
         id=str(uuid4()),
         action=action,
@@ -100,7 +127,7 @@ def _bare(attempt: Attempt, action: ActionKind, nodes: list[str], now: datetime)
         attempt=str(attempt.pk),
         workload=standing.workload_key(attempt),
         partition=attempt.partition,
-        job_nodes=attempt.nodes.count(),
+        job_nodes=known.job_nodes,
         nodes=nodes,
         cause="",
         verdict=None,
@@ -127,9 +154,8 @@ def _bare(attempt: Attempt, action: ActionKind, nodes: list[str], now: datetime)
     )
 
 
-def _cost(action: ActionKind, attempt: Attempt, now: datetime) -> cost.Cost:
-    seen = experience.seen(attempt, now)
-    return cost.of_restart(seen) if action in RESTARTS else cost.of_stopping(seen)
+def _cost(action: ActionKind, known: Basis) -> cost.Cost:
+    return cost.of_restart(known.seen) if action in RESTARTS else cost.of_stopping(known.seen)
 
 
 def with_blast(plan: Plan, facts: Facts, rule: Rule | None) -> Plan:
@@ -143,8 +169,8 @@ def with_blast(plan: Plan, facts: Facts, rule: Rule | None) -> Plan:
             blast[element.kind] = taken
     needed = plans.approvals(plan.action, plan.nodes, blast.get("partition"), rule.approvals if rule else 1)
     doubt = guards.doubt_of_room(plan, facts)
-    known = [*plan.gaps, doubt] if doubt else plan.gaps
-    return msgspec.structs.replace(plan, blast=blast, approvals_needed=needed, gaps=known)
+    found = [*plan.gaps, doubt] if doubt else plan.gaps
+    return msgspec.structs.replace(plan, blast=blast, approvals_needed=needed, gaps=found)
 
 
 def _share(taken: Taken) -> float:

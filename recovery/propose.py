@@ -7,13 +7,13 @@ missing. What was made of it, and why nothing was, stays as a `Consideration`.
 import hashlib
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import msgspec
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q
 from django.utils import timezone
 
 from recovery import exclusions, guards, incidents, permissions, planning, policy, standing
@@ -25,9 +25,11 @@ from recovery.ledger.entries import Actor
 from recovery.models import Anomaly, Consideration, Intake, Policy, PolicyVersion, Proposal, Scope
 from recovery.moves import Guarded, begin, hold_cluster, move
 from recovery.plan import Plan
+from recovery.planning import Basis
 from recovery.policies import record as policies
+from recovery.policies.find import rule_of
 from recovery.policy import Case, OptIn, Rule
-from recovery.topology import Topology
+from recovery.surroundings import Surroundings, surroundings
 from recovery.words import (
     EXCLUDING,
     OPEN_PROPOSALS,
@@ -60,6 +62,7 @@ _BRAKES = frozenset({"kill_switch", "stop", "pace"})
 _FAILURES = [AnomalyKind.CRASH.value, AnomalyKind.HANG.value]
 _OPEN = [state.value for state in OPEN_PROPOSALS]
 _UNDECIDED = [ProposalState.OPEN.value, ProposalState.APPROVED.value]
+_CONSIDERED = Consideration.objects.filter(verdict=OuterRef("pk"))
 MAX_TEXT = 4000
 
 
@@ -70,10 +73,9 @@ def work() -> int:
     """
     now = timezone.now()
     mark, _ = Intake.objects.get_or_create(name=INTAKE, defaults={"read_until": now + LOOK_BACK})
-    waits = Q(created_at__gt=now - EVIDENCE_WAIT) & Exists(collecting(now).filter(attempt=OuterRef("attempt")))
     fresh = list(
         Verdict.objects.current()
-        .filter(~Exists(Consideration.objects.filter(verdict=OuterRef("pk"))), ~waits, own("attempt"))
+        .filter(~Exists(_CONSIDERED), ~_waits(now), own("attempt"))
         .filter(created_at__gte=mark.read_until - LOOK_BACK)
         .order_by("created_at")
         .values_list("pk", "attempt__cluster", "created_at")[:AT_ONCE]
@@ -81,9 +83,9 @@ def work() -> int:
     for cluster in {cluster for _, cluster, _ in fresh}:
         incidents.look(cluster)
     count = 0
-    for pk, cluster, _ in fresh:
+    for pk, *_ in fresh:
         try:
-            count += _consider(pk, cluster) is not None
+            count += _consider(_read(pk)) is not None
         except (OperationalError, InterfaceError):
             raise
         except Exception:
@@ -100,44 +102,65 @@ def consider(verdict_id: UUID) -> list[Proposal]:
 
     Nothing is made of one that is not this site's own: its nodes are another site's, or made up.
     """
-    cluster, origin = Verdict.objects.values_list("attempt__cluster", "attempt__origin").get(pk=verdict_id)
-    if origin != Origin.OWN:
+    verdict = _read(verdict_id)
+    if verdict.attempt.origin != Origin.OWN:
         return []
-    incidents.look(cluster)
-    return _consider(verdict_id, cluster) or []
+    incidents.look(verdict.attempt.cluster_id)
+    return _consider(verdict) or []
 
 
-@transaction.atomic
-def _consider(verdict_id: UUID, cluster: UUID) -> list[Proposal] | None:
-    """The same without looking for shared causes first; None where it waits for evidence."""
-    hold_cluster(cluster)
-    verdict = Verdict.objects.select_related("ruleset").get(pk=verdict_id)
-    if not verdict.is_current or Consideration.objects.filter(verdict=verdict).exists():
+def _waits(now: datetime) -> Q:
+    """Whether evidence for a verdict is being collected, and was not waited for long enough."""
+    collected = collecting(now).filter(attempt=OuterRef("attempt"))
+    return Q(Exists(collected), created_at__gt=now - EVIDENCE_WAIT)
+
+
+def _read(verdict_id: UUID) -> Verdict:
+    """A verdict with what is needed for considering it: whether it `waits`, and whether it was `considered`."""
+    waits = ExpressionWrapper(_waits(timezone.now()), BooleanField())
+    rows = Verdict.objects.select_related("ruleset", "attempt__cluster__actuator", "attempt__workload")
+    return rows.defer("body_json").annotate(waits=waits, considered=Exists(_CONSIDERED)).get(pk=verdict_id)
+
+
+def _consider(verdict: Verdict) -> list[Proposal] | None:
+    """The same without looking for shared causes first; None where it waits for evidence.
+
+    What recovery itself does not change is read before the cluster is held: nobody else decides about it meanwhile.
+    """
+    attempt = verdict.attempt
+    if verdict.considered or not verdict.is_current:  # type: ignore[attr-defined]
         return list(Proposal.objects.filter(verdict=verdict))
-    attempt = Attempt.objects.select_related("cluster__actuator", "workload").get(pk=verdict.attempt_id)
-    now = timezone.now()
-    if now - verdict.created_at < EVIDENCE_WAIT and collecting(now).filter(attempt=attempt).exists():
+    if verdict.waits:  # type: ignore[attr-defined]
         return None
-    _withdraw_superseded(attempt)
-    exclusions.mark_wrong_if_repeated(verdict, attempt)
-    said: list[str] = []
-    made: list[Proposal] = []
     case = case_of(verdict, attempt)
-    topology: Topology | None = None
-    for version in in_force():
-        rule = msgspec.convert(version.body, Rule)
-        fits, why = policy.matches(rule, case)
-        if not fits:
-            said.append(f"{version}: not about it: {why}")
-            continue
-        topology = standing.topology_for(attempt) if topology is None else topology
-        proposal, word = by_policy(version, rule, case, verdict, attempt, topology)
-        said.append(f"{version}: {word}")
-        if proposal is not None:
-            made.append(proposal)
-    Consideration.objects.create(verdict=verdict, said=said or ["no policy is in force"])
-    if any(proposal.state != ProposalState.OBSERVED.value and proposal.anomaly_id for proposal in made):
-        Anomaly.objects.filter(attempt=attempt, kind__in=_FAILURES, proposed_at=None).update(proposed_at=now)
+    about = [rule for rule in map(rule_of, in_force()) if policy.matches(rule, case)[0]]
+    basis = planning.basis(attempt) if about else None
+    around = surroundings(attempt, case.nodes) if any(rule.action in EXCLUDING for rule in about) else None
+    with transaction.atomic():
+        hold_cluster(attempt.cluster_id)
+        if not Verdict.objects.current().filter(~Exists(_CONSIDERED), pk=verdict.pk).exists():
+            return list(Proposal.objects.filter(verdict=verdict))
+        _withdraw_superseded(attempt)
+        exclusions.mark_wrong_if_repeated(verdict, attempt)
+        said: list[str] = []
+        made: list[Proposal] = []
+        # Read again: what a person changed or retired meanwhile is not in force any more.
+        for version in in_force():
+            rule = rule_of(version)
+            fits, why = policy.matches(rule, case)
+            if not fits:
+                said.append(f"{version}: not about it: {why}")
+                continue
+            basis = basis or planning.basis(attempt)
+            proposal, word = by_policy(version, rule, case, verdict, basis, around)
+            said.append(f"{version}: {word}")
+            if proposal is not None:
+                made.append(proposal)
+        Consideration.objects.create(verdict=verdict, said=said or ["no policy is in force"])
+        if any(proposal.state != ProposalState.OBSERVED.value and proposal.anomaly_id for proposal in made):
+            Anomaly.objects.filter(attempt=attempt, kind__in=_FAILURES, proposed_at=None).update(
+                proposed_at=timezone.now()
+            )
     return made
 
 
@@ -149,34 +172,41 @@ def in_force() -> list[PolicyVersion]:
 
 
 def by_policy(
-    version: PolicyVersion, rule: Rule, case: Case, verdict: Verdict, attempt: Attempt, topology: Topology
+    version: PolicyVersion,
+    rule: Rule,
+    case: Case,
+    verdict: Verdict,
+    basis: Basis,
+    around: Surroundings | None = None,
 ) -> tuple[Proposal | None, str]:
     """The proposal of one policy for a case, and what came of it in words. The caller holds the cluster.
+
+    What is `around` the case's nodes is read unless it is given.
 
     What waiting clears holds a policy that acts by itself up for as long as its proposal is good.
     """
     scope = policies.scope_for(version, case.cluster, case.domain.value)
     mode, capped = policy.capped_mode(policies.mode_now(scope, verdict.ruleset.digest), case)
-    plan = planning.by_policy(attempt, verdict, case, rule, version, mode)
-    facts = standing.facts(plan, attempt=attempt, verdict=verdict, topology=topology)
+    plan = planning.by_policy(basis, verdict, case, rule, version, mode)
+    facts = standing.facts(plan, attempt=basis.attempt, verdict=verdict, around=around)
     plan = planning.with_blast(plan, facts, rule)
     refusals = guards.check(plan, facts, plan.caps)
     lasting = [refusal for refusal in guards.stands(refusals) if refusal.guard not in _BRAKES]
     if lasting:
         if mode is not PolicyMode.OBSERVE and any(one.guard.startswith("budget") for one in lasting):
-            return _tell_of_budget(plan, lasting, version, scope, verdict, attempt)
+            return _tell_of_budget(plan, lasting, version, scope, verdict, basis)
         return None, f"nothing was proposed: {guards.in_words(lasting)}"
-    known = Proposal.objects.filter(attempt=attempt, cause=plan.cause)
+    known = Proposal.objects.filter(attempt=basis.attempt, cause=plan.cause)
     if mode is PolicyMode.OBSERVE:
         if known.filter(version=version, state=ProposalState.OBSERVED.value, nodes=plan.nodes).exists():
             return None, "the same was recorded before"
-        proposal = _write(plan, ProposalState.OBSERVED, version, scope, verdict, case.opt_in)
+        proposal = _write(plan, ProposalState.OBSERVED, version, scope, verdict, basis, case.opt_in)
         return proposal, "it observes: what it would do was recorded"
     if known.filter(state__in=_OPEN).exists():
         return None, "another proposal for the same cause is open"
     by_itself = mode is PolicyMode.AUTOMATIC and not guards.stands(refusals)
     state = ProposalState.APPROVED if by_itself else ProposalState.OPEN
-    proposal = _write(plan, state, version, scope, verdict, case.opt_in)
+    proposal = _write(plan, state, version, scope, verdict, basis, case.opt_in)
     held_up = f"; for now held up: {guards.in_words(refusals)}" if refusals else ""
     if not by_itself:
         return proposal, f"proposed for a person to decide{f' ({capped})' if capped else ''}{held_up}"
@@ -194,13 +224,13 @@ def _tell_of_budget(
     version: PolicyVersion,
     scope: Scope,
     verdict: Verdict,
-    attempt: Attempt,
+    basis: Basis,
 ) -> tuple[Proposal | None, str]:
     """Where restarts are used up, a person is offered to tell the owner instead: silence would look like a gap."""
     why = guards.in_words(refusals)
     cause = f"budget:{plan.cause}"[:512]
     word = f"not restarted: {why}"
-    if Proposal.objects.filter(attempt=attempt, cause=cause).exists():
+    if Proposal.objects.filter(attempt=basis.attempt, cause=cause).exists():
         return None, word
     says = f"Tell the owner of job {plan.job_id} that it is not restarted any more: {why}"
     plan = msgspec.structs.replace(
@@ -215,7 +245,7 @@ def _tell_of_budget(
         says=says,
         reason=why,
     )
-    return _write(plan, ProposalState.OPEN, version, scope, verdict, None, drawn=False), word
+    return _write(plan, ProposalState.OPEN, version, scope, verdict, basis, None, drawn=False), word
 
 
 @transaction.atomic
@@ -242,7 +272,8 @@ def propose_by_hand(
     hold_cluster(cluster)
     row = Attempt.objects.select_related("cluster__actuator", "workload").get(pk=pk)
     verdict = row.verdicts.current().first()
-    plan = planning.by_hand(row, verdict, action, sorted(nodes), by, reason)
+    basis = planning.basis(row)
+    plan = planning.by_hand(basis, verdict, action, sorted(nodes), by, reason)
     if Proposal.objects.filter(attempt=row, cause=plan.cause, state__in=_OPEN).exists():
         raise InputError("action: the same is proposed already and open")
     facts = standing.facts(plan, attempt=row)
@@ -250,7 +281,7 @@ def propose_by_hand(
     lasting = [one for one in guards.stands(guards.recheck(plan, facts)) if one.guard not in _BRAKES]
     if lasting:
         raise Guarded(lasting)
-    return _write(plan, ProposalState.OPEN, None, None, verdict, opt_in(row), by=by, drawn=False)
+    return _write(plan, ProposalState.OPEN, None, None, verdict, basis, opt_in(row), by=by, drawn=False)
 
 
 def _is_drawn(proposal_id: str, what: str, share: float) -> bool:
@@ -265,6 +296,7 @@ def _write(
     version: PolicyVersion | None,
     scope: Scope | None,
     verdict: Verdict | None,
+    basis: Basis,
     asked: OptIn | None,
     *,
     by: User | None = None,
@@ -272,13 +304,13 @@ def _write(
 ) -> Proposal:
     """Write a proposal with its frozen plan, and its entry in the ledger."""
     raw = plans.canonical(plan)
-    rule = msgspec.convert(version.body, Rule) if version is not None and drawn else None
+    rule = rule_of(version) if version is not None and drawn else None
     automatic = plan.mode is PolicyMode.AUTOMATIC
     proposal = Proposal.objects.create(
         pk=UUID(plan.id),
-        attempt_id=UUID(plan.attempt),
+        attempt=basis.attempt,
         verdict=verdict,
-        anomaly=Anomaly.objects.filter(attempt=UUID(plan.attempt)).order_by("-detected_at").first(),
+        anomaly_id=basis.anomaly,
         scope=scope,
         version=version,
         made_by=by,

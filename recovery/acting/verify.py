@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from recovery import standing
+from recovery import successors
 from recovery.acting.milestones import reached
 from recovery.goodput.timings import Moments
 from recovery.models import Action, ProgressSample
@@ -42,7 +42,7 @@ def work() -> int:
 
 def _look(action: Action) -> int:
     before = action.proposal.attempt
-    after = standing.successor(before)
+    after = successors.successor(before)
     if after is None:
         return 0
     known = {milestone.kind for milestone in action.milestones.all()}

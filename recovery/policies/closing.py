@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Q
 from django.utils import timezone
 
-from recovery import standing
+from recovery import successors
 from recovery.models import Proposal
 from recovery.policies import labels
 from recovery.words import OPEN_PROPOSALS, ActionState, MilestoneKind, Outcome, ProposalState
@@ -60,7 +60,7 @@ def _seen(proposal: Proposal) -> tuple[Outcome, str]:
         if action.outcome in _NO_EFFECT:
             return Outcome.DID_NOT, action.why or f"its action is {action.outcome}"
         return Outcome.CANNOT_TELL, f"nothing was seen of it within {ACTED.days} days"
-    after = standing.successor(proposal.attempt)
+    after = successors.successor(proposal.attempt)
     if after is not None and scheduler_state(after.state) is State.SUCCEEDED:
         return Outcome.NOT_NEEDED, "the job completed without it"
     return Outcome.CANNOT_TELL, "nothing was done, and nothing tells whether it would have helped"

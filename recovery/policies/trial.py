@@ -15,14 +15,15 @@ from uuid import UUID
 from django.db.models import Prefetch, Q
 from django.utils import timezone
 
-from recovery import guards, standing
+from recovery import guards, standing, successors
 from recovery.caps import bounded
 from recovery.case_of import case_of
-from recovery.facts import Away, Facts, Shared, Took
+from recovery.facts import Away, Element, Facts, Shared, Took
 from recovery.models import Case, Incident, Proposal
 from recovery.plan_sketch import sketch
 from recovery.policies import record
 from recovery.policy import Rule, matches
+from recovery.surroundings import surroundings
 from recovery.topology import Topology, of_cluster
 from recovery.words import CaseLabel, DecisionKind
 from rules.words import Domain
@@ -173,7 +174,7 @@ class _Guard:
             failed_at=at,
             away=away,
             took=[one for where, one in self.took if where == cluster and one.at > at - timedelta(days=1)],
-            elements=standing.elements(plan, attempt, topology, {one.node for one in away}) if plan.nodes else [],
+            elements=self._elements(attempt, topology, plan.nodes, away),
             shared=list(self._shared(cluster, at, plan.nodes)),
         )
         refused = guards.check(plan, facts, self.caps)
@@ -182,6 +183,13 @@ class _Guard:
         self.took.append((cluster, Took(at=at, workload=workload, nodes=plan.nodes)))
         self.away += [(cluster, Away(node=node, workload=workload, since=at)) for node in plan.nodes]
         return ""
+
+    def _elements(
+        self, attempt: Attempt, topology: Topology, nodes: Sequence[str], away: Sequence[Away]
+    ) -> list[Element]:
+        if not nodes:
+            return []
+        return surroundings(attempt, nodes, topology).elements(nodes, {one.node for one in away})
 
     def _shared(self, cluster: str, at: datetime, nodes: Iterable[str]) -> Iterable[Shared]:
         for incident in self.incidents:
@@ -244,7 +252,7 @@ def _done(proposals: Sequence[Proposal]) -> str:
 
 def _ended(attempt: Attempt) -> str:
     """How the workload's next attempt ended, as the scheduler says; "" where there was none."""
-    after = standing.successor(attempt)
+    after = successors.successor(attempt)
     return (after.state or "is going on") if after is not None else ""
 
 

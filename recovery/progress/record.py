@@ -82,15 +82,31 @@ class NoSuchAttempt(LookupError):
 
 def latest(attempt_id: UUID) -> Latest | None:
     """How far an attempt is by its newest signs; None where nothing was ever heard."""
-    found = RankProgress.objects.filter(attempt=attempt_id).aggregate(
+    return latest_of([attempt_id]).get(attempt_id)
+
+
+def latest_of(attempts: Iterable[UUID]) -> dict[UUID, Latest]:
+    """The same for several attempts; those of which nothing was ever heard are left out."""
+    rows = RankProgress.objects.filter(attempt__in=list(attempts)).order_by().values("attempt_id")
+    found = rows.annotate(
         step_min=Min("step"),
         step_max=Max("step"),
-        checkpoint_step=Max("checkpoint_step"),
-        at=Max("at"),
-        observed_at=Max("observed_at"),
+        checkpoint=Max("checkpoint_step"),
+        newest=Max("at"),
+        observed=Max("observed_at"),
         ranks=Count("rank", distinct=True),
     )
-    return Latest(**found) if found["observed_at"] is not None else None
+    return {
+        row["attempt_id"]: Latest(
+            step_min=row["step_min"],
+            step_max=row["step_max"],
+            checkpoint_step=row["checkpoint"],
+            at=row["newest"],
+            observed_at=row["observed"],
+            ranks=row["ranks"],
+        )
+        for row in found
+    }
 
 
 def attempt_of(

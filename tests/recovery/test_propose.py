@@ -5,10 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from recovery import decide, moves, propose
 from recovery import plan as plans
+from recovery.caps import Caps
 from recovery.case_of import opt_in
 from recovery.models import (
     Action,
@@ -22,6 +25,7 @@ from recovery.models import (
     RankProgress,
 )
 from recovery.policy import RESTARTS, OptIn
+from recovery.successors import restarts
 from recovery.words import ActionKind, ActionState, EntryKind, ProposalState
 from rules.attempt import InputError
 from rules.words import Domain, Maturity, Source, State
@@ -128,13 +132,38 @@ def test_an_old_failure_leads_to_nothing() -> None:
     assert "time since the failure: what it answers happened 24 h ago" in said(verdict)
 
 
-def test_nothing_is_read_twice(django_assert_max_num_queries: Any) -> None:
+def test_little_is_read_and_most_of_it_before_the_cluster_is_held(django_assert_max_num_queries: Any) -> None:
     a_policy()
+    a_policy("second", mode="observe")
     verdict, by = judged(failed()), a_user("op", "operator")
-    with django_assert_max_num_queries(40):
-        (proposal,) = propose.consider(verdict.pk)
-    with django_assert_max_num_queries(32):
+    with CaptureQueriesContext(connection) as asked:
+        proposal = next(one for one in propose.consider(verdict.pk) if one.state == ProposalState.OPEN)
+    statements = [query["sql"] for query in asked.captured_queries]
+    held = next(place for place, sql in enumerate(statements) if "FOR NO KEY UPDATE" in sql)
+    assert len(statements) <= 39
+    assert len(statements) - held <= 23
+    with django_assert_max_num_queries(26):
         decide.approve(proposal.pk, by=by, seen=proposal.plan_sha256)
+
+
+def test_a_workload_that_was_restarted_often_costs_no_more_to_read(django_assert_num_queries: Any) -> None:
+    a_policy(action="restart")
+    before = [failed(str(number), workload="llm-70b") for number in range(3)]
+    for attempt in before:
+        (proposal,) = propose.consider(judged(attempt).pk)
+        Action.objects.create(
+            proposal=proposal,
+            cluster=attempt.cluster,
+            kind=proposal.action,
+            mark=f"inquest-{attempt.job_id}",
+            deadline=timezone.now(),
+        )
+        after = failed(attempt.job_id, workload="llm-70b", restart_count=1)
+        for one, step in ((attempt, 100), (after, 200 if attempt.job_id == "1" else 90)):
+            RankProgress.objects.create(attempt=one, rank=0, via="post", step=step, observed_at=timezone.now())
+    with django_assert_num_queries(3):
+        seen = list(restarts(before[0], Caps(), timezone.now()))
+    assert [one.progressed for one in reversed(seen)] == [False, True, False]
 
 
 def test_a_job_says_for_itself_what_may_be_done() -> None:
