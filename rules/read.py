@@ -227,6 +227,10 @@ _METRIC = re.compile(r"(?:[a-z]{1,20}\()?[A-Za-z_:][\w:]*\{([^}\n]*)\}")
 _HOST_LABEL = re.compile(r'(?:^|,)[ ]*(?:Hostname|hostname|node|nodename|instance)="([^":]+)')
 
 
+#: The last line of a traceback. A traceback that was printed as a block, or pasted, is indented as a whole.
+_RAISED = re.compile(r"(?:\w+\.){0,6}[A-Z]\w*(?:Error|Exception): ")
+
+
 def _label_host(labels: str) -> str:
     match = _HOST_LABEL.search(labels)
     return match[1] if match else ""
@@ -257,7 +261,8 @@ def parse(line: str) -> Record:
                 break
         else:
             break
-    record.message = text[position:].lstrip(" \t") if position > blanks else text
+    apart = position > blanks or (blanks and _RAISED.match(text, blanks))
+    record.message = text[position:].lstrip(" \t") if apart else text
     if metric := _METRIC.match(record.message):
         record.host = record.host or _label_host(metric[1])
     if record.stamp is None and (inside := _INSIDE.search(record.message)):

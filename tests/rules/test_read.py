@@ -41,6 +41,11 @@ def test_uptime_is_kept_beside_a_date() -> None:
     assert (str(record.stamp), str(record.uptime)) == ("--05-07T06:45:12", "boot:21584690.529862")
 
 
+def test_a_traceback_that_is_indented_as_a_whole_ends_in_its_exception() -> None:
+    assert parse("  TypeError: __init__() got an unexpected keyword argument 'x'").message.startswith("TypeError: ")
+    assert parse("    raise ValueError('x')").message == "    raise ValueError('x')"
+
+
 def test_kmsg_counts_microseconds() -> None:
     assert str(parse(f"6,3973,227996636,-;{XID}").uptime) == "boot:227.996636"
 
