@@ -3,8 +3,9 @@
 A policy that acts by itself on a class of verdict is suspended when verdicts come from other rules than it was promoted
 with. A replay of the last 30 days speaks for it when it is done, tried those rules on every attempt of its cluster that
 ended in the 30 days before at least, found some of its class, failed at none of them, and every change to them that
-policies could act on, and every verdict of theirs that did not come out again, was accepted by a person. A replay that
-was done before the rules are in force keeps the policy from being suspended at all.
+policies could act on, and every verdict of theirs that did not come out again, was accepted by a person other than who
+began the replay or brought the rules. A replay that was done before the rules are in force keeps the policy from being
+suspended at all.
 """
 
 import logging
@@ -13,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 from django.http import QueryDict
@@ -23,7 +25,7 @@ from recovery.ledger.entries import Actor
 from recovery.models import Replay, ReplayItem, Scope
 from recovery.policies import find as policy_find
 from recovery.policies.promote import held_scope
-from recovery.replay import begin, rulesets
+from recovery.replay import begin, people, rulesets
 from recovery.replay.words import Again, ItemOutcome, Judgement, ReplayKind, ReplayState
 from recovery.words import EntryKind, PolicyMode
 from rules.attempt import InputError
@@ -35,6 +37,8 @@ AUTOMATIC, ADVISORY = PolicyMode.AUTOMATIC.value, PolicyMode.ADVISORY.value
 LOOKS_BACK = timedelta(days=30)
 #: Filters that do not keep a replay from speaking for a whole cluster.
 _WHOLE = {"cluster", "after"}
+#: What policies could act on, and what did not come out of its own rules again.
+_MATTERS = Q(outcome=ItemOutcome.CHANGED.value, weighty=True) | Q(again=Again.DIFFERS.value)
 #: How the list of verdicts is asked for attempts that name no cluster.
 NO_CLUSTER = "none"
 
@@ -85,7 +89,8 @@ def of_replay(replay: Replay, scope: Scope) -> Gate:
         return _gate(scope, digest, replay, [said])
     if replay.state != ReplayState.DONE:
         return _gate(scope, digest, replay, [f"It is {replay.state}, not done."])
-    counts = _counts(of_class(replay, scope))
+    own = people.concerned(replay)
+    counts = _counts(of_class(replay, scope), list(own))
     wanting = []
     if not counts["looked"]:
         wanting.append("There is nothing of its class that could be replayed: it has to be promoted anew.")
@@ -94,7 +99,13 @@ def of_replay(replay: Replay, scope: Scope) -> Gate:
     if counts["rejected"]:
         wanting.append(f"{counts['rejected']} changes to its cases were rejected.")
     if counts["open"]:
-        wanting.append(f"{counts['open']} changes to its cases wait to be accepted.")
+        by = f" by another person than {' and '.join(sorted(own))}" if own else ""
+        wanting.append(f"{counts['open']} changes to its cases wait to be accepted{by}.")
+    if counts["own"]:
+        wanting.append(
+            f"{counts['own']} changes to its cases were accepted by who began it or brought its rules:"
+            " another person has to accept them."
+        )
     hopeless = not counts["looked"]
     return _gate(scope, digest, replay, wanting, counts["looked"], counts["changed"], counts["accepted"], hopeless)
 
@@ -146,16 +157,30 @@ def of_class(replay: Replay, scope: Scope) -> QuerySet[ReplayItem]:
     return replay.items.filter(same | stands, attempt__cluster__name=scope.cluster, attempt__imported=None)
 
 
-def _counts(rows: QuerySet[ReplayItem]) -> dict[str, int]:
+def not_theirs(replay: Replay, by: User, rows: QuerySet[ReplayItem]) -> str:
+    """Why this person is not the one to accept changes that a policy which acts by itself hangs on, or nothing."""
+    why = people.concerned(replay).get(by.get_username())
+    for scope in scopes_at_stake() if why else ():
+        cases = of_class(replay, scope).filter(_MATTERS, pk__in=rows.values("pk"))
+        if speaks_for(replay, scope) and cases.exists():
+            acts = "acts" if scope.mode == AUTOMATIC else "waits to act"
+            return f"{why}: policy {scope.policy.name} {acts} by itself on such cases, so another person accepts them."
+    return ""
+
+
+def _counts(rows: QuerySet[ReplayItem], own: list[str]) -> dict[str, int]:
     looked = Q(outcome__in=[ItemOutcome.SAME.value, ItemOutcome.CHANGED.value])
-    matters = Q(outcome=ItemOutcome.CHANGED.value, weighty=True) | Q(again=Again.DIFFERS.value)
+    accepted = _MATTERS & Q(judged=Judgement.ACCEPTED.value)
+    # An account that is gone accepted as somebody.
+    theirs = Q(pk__in=rows.filter(judged_by__username__in=own).values("pk")) if own else Q(pk__in=[])
     found: dict[str, int] = rows.aggregate(
         looked=Count("pk", filter=looked),
         failed=Count("pk", filter=Q(outcome=ItemOutcome.FAILED.value)),
-        changed=Count("pk", filter=matters),
-        accepted=Count("pk", filter=matters & Q(judged=Judgement.ACCEPTED.value)),
-        rejected=Count("pk", filter=matters & Q(judged=Judgement.REJECTED.value)),
-        open=Count("pk", filter=matters & Q(judged="")),
+        changed=Count("pk", filter=_MATTERS),
+        accepted=Count("pk", filter=accepted & ~theirs),
+        own=Count("pk", filter=accepted & theirs),
+        rejected=Count("pk", filter=_MATTERS & Q(judged=Judgement.REJECTED.value)),
+        open=Count("pk", filter=_MATTERS & Q(judged="")),
     )
     return found
 
@@ -239,6 +264,7 @@ def keep_automatic(scope: Scope, told: Gate) -> bool:
                 "until": held.mode_until,
                 "ruleset": told.ruleset,
                 "replay": told.replay.pk,
+                "begun_by": told.replay.actor,
                 "replayed": told.looked,
                 "changed": told.changed,
                 "accepted_by": accepted_by(told.replay, held),

@@ -30,8 +30,9 @@ JUDGEABLE = Q(outcome=ItemOutcome.CHANGED.value) | Q(again=Again.DIFFERS.value)
 def judge(replay_id: UUID, numbers: Sequence[int] | None, judgement: Judgement, *, by: User, reason: str) -> int:
     """Accept or reject changes of a replay by their numbers, or all that nobody judged yet; says how many.
 
-    Somebody else's judgement may be replaced; the ledger has both. Raises NotPermitted, InputError that names the
-    field, and Replay.DoesNotExist.
+    Somebody else's judgement may be replaced; the ledger has both. Who began the replay or brought its rules accepts no
+    change that decides whether a policy acts by itself. Raises NotPermitted, InputError that names the field, and
+    Replay.DoesNotExist.
     """
     if not by.has_perm(permissions.JUDGE_REPLAY):
         raise NotPermitted("Accepting or rejecting changes needs the role reviewer, lead or administrator.")
@@ -52,6 +53,8 @@ def judge(replay_id: UUID, numbers: Sequence[int] | None, judgement: Judgement, 
         if strangers := wanted - set(rows.values_list("number", flat=True)):
             said = ", ".join(map(str, sorted(strangers)[:10]))
             raise InputError(f"items: no change of this replay has number {said}")
+    if judgement is Judgement.ACCEPTED and (why := gate.not_theirs(replay, by, rows)):
+        raise NotPermitted(why)
     chosen = list(rows.order_by("number").values_list("pk", "number", "attempt_id", "judged"))
     if not chosen:
         raise InputError("items: there is no change to judge")
@@ -69,6 +72,7 @@ def judge(replay_id: UUID, numbers: Sequence[int] | None, judgement: Judgement, 
             body={
                 "judgement": judgement.value,
                 "ruleset": replay.ruleset_id,
+                "begun_by": replay.actor,
                 "items": [{"number": number, "attempt": attempt, "before": was} for _, number, attempt, was in part],
             },
             erasable={"reason": reason},

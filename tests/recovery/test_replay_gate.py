@@ -162,3 +162,40 @@ def test_who_may_start_and_who_may_judge(scope: Scope) -> None:
     assert judge.judge(row.pk, None, Judgement.ACCEPTED, by=reviewer, reason="fine") == 1
     with pytest.raises(InputError, match="no change to judge"):
         judge.judge(row.pk, None, Judgement.REJECTED, by=reviewer, reason="all that is left")
+
+
+def test_who_began_a_replay_does_not_accept_what_a_policy_hangs_on(scope: Scope) -> None:
+    concluded("1", FAN)
+    lead, other = a_user("lena", "lead"), a_user("rita", "reviewer")
+    row = begin.begin_as(Wish(ruleset=rulesets.keep(rules(fan=OTHER_FAN))), by=lead)
+    work.run(60, alone=True)
+    row.refresh_from_db()
+    assert "by another person than lena" in gate.of_replay(row, scope).said
+    with pytest.raises(NotPermitted, match="You began this replay: policy leave-out acts by itself"):
+        judge.judge(row.pk, None, Judgement.ACCEPTED, by=lead, reason="fine")
+    # Where no policy acts by itself it is theirs to say, and counts for nothing once one does.
+    acts = Scope.objects.filter(pk=scope.pk)
+    acts.update(mode=PolicyMode.OBSERVE.value)
+    assert judge.judge(row.pk, None, Judgement.ACCEPTED, by=lead, reason="fine") == 1
+    acts.update(mode=PolicyMode.AUTOMATIC.value)
+    told = gate.of_replay(row, scope)
+    assert not told.passes and "another person has to accept" in told.said
+    assert judge.judge(row.pk, [1], Judgement.REJECTED, by=lead, reason="it is not") == 1
+    assert judge.judge(row.pk, [1], Judgement.ACCEPTED, by=other, reason="it is") == 1
+    assert gate.of_replay(row, scope).passes
+    facts = LedgerEntry.objects.filter(kind=EntryKind.REPLAY_JUDGED).order_by("at").last().body["facts"]
+    assert facts["begun_by"] == "user:lena"
+
+
+@pytest.mark.parametrize("first", ["user:lena", "system:command-line lena"])
+def test_nor_does_who_brought_the_rules_whoever_began_the_replay(scope: Scope, first: str) -> None:
+    concluded("1", FAN)
+    lead, other = a_user("lena", "lead"), a_user("rita", "reviewer")
+    wish = Wish(ruleset=rulesets.keep(rules(fan=OTHER_FAN)))
+    begin.begin(wish, Actor(first))
+    row = begin.begin_as(wish, by=other)
+    work.run(60, alone=True)
+    for person, why in ((lead, "You were the first to try these rules"), (other, "You began this replay")):
+        with pytest.raises(NotPermitted, match=why):
+            judge.judge(row.pk, None, Judgement.ACCEPTED, by=person, reason="fine")
+    assert judge.judge(row.pk, None, Judgement.ACCEPTED, by=a_user("third", "reviewer"), reason="fine") == 1
