@@ -26,8 +26,6 @@ from verdicts.storable import storable_text
 
 __all__ = ["NotPermitted", "expire_due", "lift", "make", "mark_wrong_if_repeated"]
 
-#: Too many wrong exclusions of a cluster within this time slow recovery down there.
-WRONG_WITHIN = timedelta(days=1)
 MAX_TEXT = 4000
 AT_ONCE = 200
 
@@ -123,7 +121,7 @@ def mark_wrong_if_repeated(verdict: Verdict, attempt: Attempt) -> list[Exclusion
         .values_list("pk", "proposal", "symptom", "made_at")
     )
     rows = list(suspects)
-    if not rows or _by_chance(rows, attempt, same) > recurrence.CHANCE:
+    if not rows or not _speaks_against(rows, attempt, same):
         return []
     found = []
     for pk, *_ in rows:
@@ -138,20 +136,22 @@ def mark_wrong_if_repeated(verdict: Verdict, attempt: Attempt) -> list[Exclusion
     return found
 
 
-def _by_chance(rows: Sequence[tuple[int, UUID, str, datetime]], attempt: Attempt, same: Mapping[str, object]) -> float:
-    """How probable it is that other nodes of so large a job failed in the same way, as often as it came again."""
+def _speaks_against(
+    rows: Sequence[tuple[int, UUID, str, datetime]], attempt: Attempt, same: Mapping[str, object]
+) -> bool:
+    """Whether chance does not explain that other nodes of so large a job failed in the same way."""
     now = timezone.now()
     elsewhere = Exclusion.objects.filter(
         cluster=attempt.cluster_id,
         symptom__in={symptom for _, _, symptom, _ in rows},
         made_at__gt=now - recurrence.COUNTED_OVER,
     )
-    return recurrence.by_chance(
-        len({proposal for _, proposal, _, _ in rows}),
+    return recurrence.speaks_against(
+        [(proposal, made) for _, proposal, _, made in rows],
+        at=attempt.ended_at or now,
         alike=elsewhere.exclude(**same).values("proposal").distinct().count(),
         nodes=attempt.nodes.count(),
         of=Node.objects.own().filter(cluster=attempt.cluster_id).count(),
-        ran=(attempt.ended_at or now) - min(made for *_, made in rows),
     )
 
 
@@ -170,10 +170,11 @@ def _mark_wrong(exclusion: Exclusion, attempt: Attempt) -> None:
     if exclusion.state == ExclusionState.STANDING.value:
         propose_relief(exclusion, state=ProposalState.OPEN, actor=Actor.system("verifier"), reason=why)
     of_cluster = Exclusion.objects.filter(cluster=exclusion.cluster_id)
-    lately = of_cluster.filter(wrong_since__gt=now - WRONG_WITHIN).count()
-    if recurrence.too_many(lately, of_cluster.filter(made_at__gt=now - WRONG_WITHIN).count()):
+    since = now - recurrence.WRONG_WITHIN
+    lately = of_cluster.filter(wrong_since__gt=since).count()
+    if recurrence.too_many(lately, of_cluster.filter(made_at__gt=since).count()):
         reason = f"{lately} exclusions of the last 24 h were wrong"
-        brakes.pull(exclusion.cluster, BrakeKind.PACE, reason, part="verifier")
+        brakes.pull(exclusion.cluster, BrakeKind.PACE, reason, part="verifier", lasts=recurrence.SLOWED_FOR)
 
 
 def _held(exclusion_id: int) -> Exclusion:

@@ -19,7 +19,7 @@ from recovery.models import Exclusion, Incident, Proposal
 from recovery.moves import held, hold_cluster, move
 from recovery.policy import NODE_DOMAINS
 from recovery.relief import propose_relief
-from recovery.shared_cause import LEAST_NODES, UNKNOWN, Blamed, Found, find
+from recovery.shared_cause import LEAST_NODES, QUIET, UNKNOWN, WINDOW, Blamed, Found, find
 from recovery.topology import of_cluster, recent_attempts
 from recovery.words import EXCLUDING, EntryKind, ExclusionState, ProposalState
 from rules.attempt import InputError
@@ -29,10 +29,8 @@ from verdicts.own import own
 from verdicts.record import NotPermitted
 from verdicts.storable import storable_text
 
-#: Verdicts that came within this time are looked at together, if what they are about is not much older.
-WINDOW, HAPPENED = timedelta(hours=1), timedelta(hours=3)
-#: After so long without another fault of it, an incident closes.
-QUIET = timedelta(hours=6)
+#: Verdicts that came together are looked at together, if what they are about is not older than this.
+HAPPENED = timedelta(hours=3)
 #: No more verdicts than this are looked at; the latest come first.
 MOST = 5_000
 #: So many of a cluster's latest attempts say which nodes ran which image.

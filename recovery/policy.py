@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from recovery.caps import Caps
 from recovery.words import EXCLUDING, ActionKind, PolicyMode
 from rules.words import Domain, Maturity, State, Strength
 
+#: How far back a node's earlier faults speak of it.
+BLAMED_WITHIN = timedelta(days=7)
 #: Where the fault can be a node's, so that leaving the node out can help.
 NODE_DOMAINS = frozenset(
     {

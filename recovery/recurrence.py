@@ -4,7 +4,8 @@ A fault that goes on without the node that was left out was not that node's. But
 another fault of the same kind every few days by itself, and then a right exclusion looks like a wrong one.
 """
 
-from datetime import timedelta
+from collections.abc import Collection, Hashable
+from datetime import datetime, timedelta
 from math import exp
 
 #: How long after an exclusion the same symptom speaks against it.
@@ -15,6 +16,8 @@ CHANCE = 0.001
 COUNTED_OVER = timedelta(days=30)
 #: So many wrong exclusions, and more than this share of those that were made, speak against all of their kind.
 LEAST_WRONG, WRONG_SHARE = 2, 0.1
+#: Within this time they slow recovery down on their cluster, for so long.
+WRONG_WITHIN, SLOWED_FOR = timedelta(days=1), timedelta(hours=1)
 
 
 def by_chance(times: int, *, alike: int, nodes: int, of: int, ran: timedelta) -> float:
@@ -32,6 +35,20 @@ def by_chance(times: int, *, alike: int, nodes: int, of: int, ran: timedelta) ->
         fewer += term
         term *= expected / (number + 1)
     return max(0.0, 1.0 - fewer)
+
+
+def speaks_against(
+    exclusions: Collection[tuple[Hashable, datetime]], *, at: datetime, alike: int, nodes: int, of: int
+) -> bool:
+    """Whether a symptom that came again at a time speaks against the exclusions for it: each by its proposal and time.
+
+    `alike`, `nodes` and `of` are as in `by_chance`.
+    """
+    if not exclusions:
+        return False
+    times = len({proposal for proposal, _ in exclusions})
+    ran = at - min(made for _, made in exclusions)
+    return by_chance(times, alike=alike, nodes=nodes, of=of, ran=ran) <= CHANCE
 
 
 def too_many(wrong: int, made: int) -> bool:

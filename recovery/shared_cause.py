@@ -5,10 +5,13 @@ then helps nobody and takes capacity from everybody.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from math import comb
 
 import msgspec
 
+#: Faults within this time are looked at together. After so long without another one of it, an incident closes.
+WINDOW, QUIET = timedelta(hours=1), timedelta(hours=6)
 #: So many nodes of one element, with faults of one domain, are asked whether chance would put them there.
 LEAST_NODES = 3
 #: A gathering that chance makes more often than this is none.

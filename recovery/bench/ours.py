@@ -1,155 +1,35 @@
 """The way of this project to answer a failed job in a made-up fleet.
 
 What decides is asked, not copied: `policy.matches`, `guards.check`, `shared_cause.find`, `recurrence`, the evidence
-meter. What the store does around them is told here as it is there: see docs/recovery-simulation.md. People approve
-whatever is proposed to them, right or wrong.
+meter, with their times. What the store does around them is told here as it is there, and a test holds the two together
+(tests/recovery/test_same_answer.py; docs/recovery-simulation.md). People approve whatever is proposed to them, right or
+wrong.
 """
 
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import msgspec
 
 from recovery import guards, recurrence, shared_cause
 from recovery.bench.answers import AT_ONCE, Answer, Job, Judge, World
-from recovery.bench.faults import HOUR, Fleet, Said, verdict
+from recovery.bench.faults import Fleet, Said, verdict
+from recovery.bench.policies import AGAIN, EXCLUDE, RESTART, Made, Scope, hours, moment
 from recovery.caps import bounded
 from recovery.facts import Away, BrakeNow, Element, Facts, Restarted, Shared, Took, WrongExclusion
 from recovery.plan import Plan
 from recovery.plan_sketch import sketch
 from recovery.policies import meter
-from recovery.policy import Case, Rule, matches
+from recovery.policy import BLAMED_WITHIN, Case, Rule, capped_mode, matches
 from recovery.words import ActionKind, BrakeKind, PolicyMode
 from rules.words import Domain, Maturity, State
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 #: How long it takes until a person has approved: assumed, on average.
 APPROVAL = 20 / 60
 #: How long it takes until diagnostics have said what was found: assumed; the policy allows 14 days.
 LABELLED_AFTER = timedelta(days=7)
-#: How long a pace holds, and what it is pulled for: `exclusions.py`.
-PACE, PACE_WITHIN = 1.0, 24.0
-#: A policy for a fleet of ten thousand nodes: see docs/recovery-policies.md.
-CAPS: dict[str, Any] = {
-    "nodes_per_job": 32,
-    "nodes_per_hour": 16,
-    "nodes_per_day": 128,
-    "exclusions_alive": 200,
-    "actions_per_hour": 200,
-    "cluster_share": 0.02,
-    "partition_share": 0.02,
-    "cooldown_minutes": 2,
-    "settle_seconds": 60,
-}
-#: Direct evidence of a broken part: what an application cannot bring about by itself.
-BROKEN = [
-    "gpu_uncorrectable_ecc",
-    "gpu_uncorrectable_?ram",
-    "gpu_row_remap_failure",
-    "gpu_off_bus",
-    "gpu_gsp_*",
-    "gpu_fatal_timeout",
-    "nvlink_link_down",
-    "nvlink_link_failed",
-    "pcie_fatal",
-    "memory_uncorrected",
-    "machine_check",
-    "nvme_lost",
-    "power_supply_failed",
-]
-EXCLUDE: dict[str, Any] = {
-    "match": {
-        "domains": ["gpu_hardware", "nvlink_fabric", "host_hardware"],
-        "symptoms": BROKEN,
-        "strengths": ["strong"],
-    },
-    "action": "restart_excluding",
-    "caps": CAPS,
-    "exclusion_hours": 12,
-    "waits_minutes": 5,
-    "label_share": 1.0,
-}
-#: What is less sure, and what a switch may be to blame for, must come back on the same node. Not a GPU's firmware that
-#: timed out: an application can bring that about, again and again.
-AGAIN: dict[str, Any] = {
-    "match": {
-        "domains": ["gpu_hardware", "nvlink_fabric", "host_hardware", "host_software", "network_fabric"],
-        "symptoms": [
-            *(word for word in BROKEN if "gsp" not in word),
-            "kernel_panic",
-            "ib_link_down",
-            "nic_failed",
-            "fabric_port_flapping",
-        ],
-        "strengths": ["strong", "moderate"],
-        "blamed_before": 1,
-    },
-    "action": "restart_excluding",
-    "caps": CAPS,
-    "exclusion_hours": 12,
-    "label_share": 1.0,
-}
-RESTART: dict[str, Any] = {
-    "match": {"strengths": ["strong", "moderate", "weak"]},
-    "action": "restart",
-    "caps": {"actions_per_hour": 200, "cooldown_minutes": 2},
-}
-
-
-@dataclass
-class Made:
-    """An exclusion that was made: of which case of which scope it is, and whether it was marked wrong."""
-
-    at: float
-    job: int
-    symptom: str
-    node: int
-    scope: "Scope"
-    key: str
-    wrong: bool = False
-
-
-@dataclass
-class Scope:
-    """A policy for one domain, with its mode and its record."""
-
-    rule: Rule
-    mode: PolicyMode
-    since: datetime = START
-    cases: dict[str, meter.Labelled] = field(default_factory=dict)
-    #: What a recurrence said before diagnostics did, and when.
-    said_wrong: dict[str, datetime] = field(default_factory=dict)
-    looked: float = -1.0
-    promoted: int = 0
-    demoted: int = 0
-
-    def look(self, at: float) -> None:
-        """Once a day, with the labels that are there by then: is the record good enough, or no longer?"""
-        day = at // 24
-        if day > self.looked:
-            self.looked = day
-            self.look_now(at)
-
-    def look_now(self, at: float) -> None:
-        """The same, at once: as when a label is given."""
-        now = moment(at)
-        known = [self._known(case, now) for case in self.cases.values()]
-        if self.mode is PolicyMode.AUTOMATIC:
-            if meter.why_demote(known, since=self.since, now=now):
-                self.mode, self.since, self.demoted = PolicyMode.ADVISORY, now, self.demoted + 1
-        elif meter.read(known, now=now).promotable:
-            self.mode, self.since, self.promoted = PolicyMode.AUTOMATIC, now, self.promoted + 1
-
-    def _known(self, case: meter.Labelled, now: datetime) -> meter.Labelled:
-        if case.known_at and case.known_at <= now:
-            return case
-        if case.key in self.said_wrong:
-            return replace(case, right=False, known_at=self.said_wrong[case.key])
-        return meter.Labelled(key=case.key, incident=case.incident, at=case.at, due=case.due)
 
 
 class Ours:
@@ -180,7 +60,7 @@ class Ours:
         People are called when an incident is opened, with the nodes that it is about.
         """
         self._came_again(job, said, at)
-        self.blamed = [(when, one) for when, one in self.blamed if when > at - HOUR]
+        self.blamed = [(when, one) for when, one in self.blamed if when > at - hours(shared_cause.WINDOW)]
         self.blamed += [
             (at, shared_cause.Blamed(node=_node(node), domain=said.domain.value, symptom=said.symptom))
             for node in said.nodes
@@ -188,8 +68,10 @@ class Ours:
         if not said.shared:
             for node in said.nodes:
                 times = self.before.setdefault((said.domain, node), [])
-                self.before[said.domain, node] = [*(when for when in times if when > at - 7 * 24), at]
-        self.open = {name: (last, nodes) for name, (last, nodes) in self.open.items() if last > at - 6 * HOUR}
+                self.before[said.domain, node] = [*(when for when in times if when > at - hours(BLAMED_WITHIN)), at]
+        self.open = {
+            name: (last, nodes) for name, (last, nodes) in self.open.items() if last > at - hours(shared_cause.QUIET)
+        }
         before = set(self.open)
         if said.shared:
             self.open[said.shared] = (at, frozenset(map(_node, said.nodes)))
@@ -220,7 +102,9 @@ class Ours:
                     break
                 continue
             if rule.action is ActionKind.RESTART:
-                return Answer(AT_ONCE, by=place)
+                # Of what nobody can be blamed for a person decides, whatever the policy's mode.
+                mode, _ = capped_mode(PolicyMode.AUTOMATIC, case)
+                return Answer(AT_ONCE if mode is PolicyMode.AUTOMATIC else self._approval(job), by=place)
             return self._exclude(place, world, case, job, said, at)
         return Answer(AT_ONCE, to_people=True)
 
@@ -232,8 +116,7 @@ class Ours:
         rule, scope = self.rules[place], self._scope(place, said.domain, at)
         if scope.mode is PolicyMode.AUTOMATIC:
             return Answer(AT_ONCE + rule.caps.settle_seconds / 3600, said.nodes, by=place)
-        chance = random.Random(f"approval {self.seed} {job.number} {job.crashes}")
-        takes = AT_ONCE + chance.expovariate(1 / APPROVAL)
+        takes = self._approval(job)
         if (
             rule.waits_minutes is not None
             and takes > rule.waits_minutes / 60
@@ -241,6 +124,11 @@ class Ours:
         ):
             return Answer(rule.waits_minutes / 60, by=len(self.rules) - 1)
         return Answer(takes, said.nodes, by=place)
+
+    def _approval(self, job: Job) -> float:
+        """How long it takes until a person has approved."""
+        chance = random.Random(f"approval {self.seed} {job.number} {job.crashes}")
+        return AT_ONCE + chance.expovariate(1 / APPROVAL)
 
     def _restarts(self, world: World, case: Case, job: Job, said: Said, at: float) -> bool:
         """Whether the job may be restarted by itself: where its budget is used up, it waits for its person."""
@@ -267,21 +155,21 @@ class Ours:
             return
         scope, key = self._scope(answer.by, said.domain, at), f"{job.number}.{job.crashes}"
         self.by_itself += len(nodes) if scope.mode is PolicyMode.AUTOMATIC else 0
-        over = at - recurrence.COUNTED_OVER / timedelta(hours=1)
+        over = at - hours(recurrence.COUNTED_OVER)
         self.made = [one for one in self.made if one.at > over]
         self.made += [Made(at, job.number, said.symptom, node, scope, key) for node in nodes]
         scope.cases[key] = meter.Labelled(
             key=key,
-            incident=f"{'+'.join(map(str, nodes))} {at // (14 * 24)}",
+            incident=f"{'+'.join(map(str, nodes))} {at // hours(meter.SAME_CAUSE)}",
             at=now,
-            due=now + timedelta(days=14),
+            due=now + meter.DUE,
             right=set(nodes) <= said.guilty,
             known_at=now + LABELLED_AFTER,
         )
 
     def _came_again(self, job: Job, said: Said, at: float) -> None:
         """As `exclusions.mark_wrong_if_repeated`: a job that came no farther, and the symptom of its exclusions."""
-        within = at - recurrence.REPEATED_WITHIN / timedelta(hours=1)
+        within = at - hours(recurrence.REPEATED_WITHIN)
         if job.futile == 0 or not said.symptom:
             return
         suspects = [
@@ -292,12 +180,13 @@ class Ours:
             and one.at >= max(within, job.gained)
             and not one.wrong
         ]
-        if not suspects:
-            return
-        alike = len({one.key for one in self.made if one.symptom == said.symptom and one.job != job.number})
-        times = len({one.key for one in suspects})
-        ran = timedelta(hours=at - min(one.at for one in suspects))
-        if recurrence.by_chance(times, alike=alike, nodes=job.size, of=self.fleet.nodes, ran=ran) > recurrence.CHANCE:
+        if not recurrence.speaks_against(
+            [(one.key, moment(one.at)) for one in suspects],
+            at=moment(at),
+            alike=len({one.key for one in self.made if one.symptom == said.symptom and one.job != job.number}),
+            nodes=job.size,
+            of=self.fleet.nodes,
+        ):
             return
         for one in suspects:
             one.wrong = True
@@ -307,11 +196,11 @@ class Ours:
             )
             one.scope.said_wrong.setdefault(one.key, moment(at))
             one.scope.look_now(at)
-        lately = [one for one in self.made if one.at > at - PACE_WITHIN]
-        wrong = sum(moment(at) - one.since < timedelta(hours=PACE_WITHIN) for one in self.wrong)
+        lately = [one for one in self.made if one.at > at - hours(recurrence.WRONG_WITHIN)]
+        wrong = sum(moment(at) - one.since < recurrence.WRONG_WITHIN for one in self.wrong)
         if recurrence.too_many(wrong, len(lately)):
             self.paced += 1
-            self.pace_until = at + PACE
+            self.pace_until = at + hours(recurrence.SLOWED_FOR)
 
     def _case(self, said: Said, at: float) -> Case:
         before = [[when for when in self.before.get((said.domain, node), []) if when <= at] for node in said.nodes]
@@ -338,7 +227,7 @@ class Ours:
         taken = frozenset(plan.nodes)
         away = frozenset(_node(node) for node in world.away)
         shared = [Shared(element="element", name=name) for name, (_, nodes) in self.open.items() if nodes & taken]
-        week = at - guards.WRONG_MEMORY / timedelta(hours=1)
+        week = at - hours(guards.WRONG_MEMORY)
         clears = moment(self.pace_until)
         paces = [BrakeNow(kind=BrakeKind.PACE, reason="wrong exclusions", clears_at=clears)]
         return Facts(
@@ -383,11 +272,6 @@ class Ours:
 def restarted(said: Said, at: float) -> Restarted:
     """A restart as the budget counts it."""
     return Restarted(at=moment(at), symptom=said.symptom, locus=_locus(said), progressed=None)
-
-
-def moment(at: float) -> datetime:
-    """Hours since the beginning as a time."""
-    return START + timedelta(hours=at)
 
 
 def _locus(said: Said) -> str:

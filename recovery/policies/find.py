@@ -15,21 +15,15 @@ from recovery import permissions
 from recovery.models import Case, Policy, PolicyVersion, Promotion, Proposal, Scope
 from recovery.policies import meter
 from recovery.policies.diff import tightened
-from recovery.policies.meter import Labelled, Reading
-from recovery.policy import Rule
+from recovery.policies.meter import DUE, SAME_CAUSE, Labelled, Reading
+from recovery.policy import BLAMED_WITHIN, Rule
 from recovery.words import CaseLabel, PolicyMode
 from verdicts import conclude
 from verdicts.models import Verdict
 from verdicts.own import own
 
-#: A label must be there so long after the proposal was made.
-DUE = timedelta(days=14)
-#: Cases on the same place or node share a cause when they begin within so long of each other.
-SAME_CAUSE = timedelta(days=14)
 #: `automatic` may be asked for again so long before it expires.
 RENEW = timedelta(days=14)
-#: How far back a node's earlier faults speak of it.
-BLAMED_WITHIN = timedelta(days=7)
 NEXT = {PolicyMode.OBSERVE: PolicyMode.ADVISORY, PolicyMode.ADVISORY: PolicyMode.AUTOMATIC}
 
 

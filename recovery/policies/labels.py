@@ -15,7 +15,7 @@ from recovery import permissions
 from recovery.ledger import entries as ledger
 from recovery.ledger.entries import Actor
 from recovery.models import Case, Exclusion, Proposal
-from recovery.policies import find
+from recovery.policies import meter
 from recovery.policies.promote import look
 from recovery.words import OPEN_PROPOSALS, CaseLabel, EntryKind, LabelBasis, Outcome
 from rules.attempt import InputError
@@ -31,7 +31,7 @@ _OF_EXCLUSION = Case.objects.filter(proposal=OuterRef("proposal"), replaced_at__
 
 def due_at(proposal: Proposal) -> datetime:
     """Until when a proposal must have its label; later it counts as wrong without one."""
-    return proposal.created_at + find.DUE
+    return proposal.created_at + meter.DUE
 
 
 def awaiting() -> QuerySet[Proposal]:

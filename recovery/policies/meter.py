@@ -23,6 +23,10 @@ TWO_SIDED = 0.90
 GOOD_RATE, BAD_RATE, ALARM = 0.01, 0.03, math.log(200)
 #: So many wrong actions within so long end `automatic` at once.
 MOST_WRONG, WRONG_WITHIN = 2, timedelta(days=7)
+#: A label must be there so long after the proposal was made.
+DUE = timedelta(days=14)
+#: Cases on the same place or node share a cause when they begin within so long of each other.
+SAME_CAUSE = timedelta(days=14)
 #: Over how long "today's rate" is taken.
 RATE_DAYS = 30
 

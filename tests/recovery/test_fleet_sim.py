@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from recovery.bench import compare
 from recovery.bench.faults import Fault, Fleet, Verdicts, faults
-from recovery.bench.fleet import SENSITIVITY, Run, seeds_of, setting, simulate
+from recovery.bench.fleet import SENSITIVITY, seeds_of, setting, simulate
 from recovery.bench.ours import Ours
+from recovery.bench.run import Run
 from rules.words import Domain
 
 SMALL = Fleet(nodes=800, days=12, jobs=(256, 128, 128, 64, 64, 32))
