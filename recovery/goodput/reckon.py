@@ -62,6 +62,11 @@ class Lost:
         """All that is known to be lost."""
         return sum(self.hours.values())
 
+    @property
+    def any_known(self) -> bool:
+        """Whether anything is known of what was lost: else nothing was counted, which is not zero."""
+        return any(self.known.values())
+
 
 def lost_by(failures: Iterable[Failure], key: Callable[[Failure], str]) -> list[Lost]:
     """What was lost, by cause or by cluster; the most first."""

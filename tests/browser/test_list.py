@@ -118,7 +118,7 @@ def test_a_page_far_down_is_a_link_that_somebody_else_can_open(visit: Visit) -> 
 def test_nothing_matches_and_the_way_out(visit: Visit, site: str) -> None:
     a_verdict(nvlink_attempt(), nvlink_body())
     page = visit(group="viewer")
-    page.get_by_text("Type a node, workload, job, rule").click()
+    page.get_by_text("Node, workload, job or rule by name").click()
     page.get_by_label("Node", exact=True).fill("gpu-999")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="No verdict matches")).to_be_visible()

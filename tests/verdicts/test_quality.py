@@ -193,6 +193,18 @@ def test_a_benchmark_that_is_kept_is_shown_and_a_broken_file_is_said(
     assert "3 of 50" in text(reader.get("/quality/"))
 
 
+def test_the_time_that_is_chosen_on_the_page_is_the_time_that_is_counted(reader: Client, some: None) -> None:
+    offered = {"": 30, "7": 7, "90": 90, "365": 365}
+    for asked, days in offered.items():
+        form = reader.get("/quality/", {"days": asked}).context["form"]
+        span = form.span
+        assert (span.before - span.after).days == days
+        pick = next(pick for pick in form.selects if pick.name == "days")
+        assert [option.text for option in pick.options if option.chosen] == [
+            "a year" if days == 365 else f"{days} days"
+        ]
+
+
 def test_it_costs_the_same_for_any_number_of_reviews(
     reader: Client, some: None, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:

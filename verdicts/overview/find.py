@@ -17,7 +17,7 @@ from verdicts.fleet.ports import Port
 from verdicts.listing.filters import NOT_ANALYSED
 from verdicts.listing.keyset import MOST_COUNTED, MOST_READ
 from verdicts.listing.read import asked
-from verdicts.models import Attempt, Blame, Discovery, SourceState, WeekTally
+from verdicts.models import Blame, Discovery, ListRow, SourceState, WeekTally
 from verdicts.own import OWN_LIST, own
 from verdicts.quality.shares import Share, share
 from verdicts.sources import find as source_find
@@ -107,7 +107,7 @@ class Overview:
 
     @property
     def quiet_since(self) -> datetime | None:
-        """When the last attempt ended, where that lies before everything that is counted by days here."""
+        """When the last attempt ended or became known, if that is before all that is counted by days here."""
         return self.latest if self.latest and self.latest < self.now - timedelta(days=7) else None
 
 
@@ -209,9 +209,9 @@ def _offenders(now: datetime) -> tuple[list[Offender], list[Offender], list[Port
 
 
 def _latest() -> datetime | None:
-    """When the last attempt ended that is over."""
-    ended = Attempt.objects.filter(own(), ended_at__isnull=False).order_by("-ended_at")
-    return ended.values_list("ended_at", flat=True).first()
+    """When the last attempt ended, or became known where its end is not: the time that the list goes by."""
+    rows = ListRow.objects.filter(own(), is_current=True).order_by("-happened_at")
+    return rows.values_list("happened_at", flat=True).first()
 
 
 def overview(now: datetime) -> Overview:

@@ -35,7 +35,6 @@ class QualityForm(SpanForm):
     """The time, cluster and ruleset that the figures are about."""
 
     labels = {**SpanForm.labels, "ruleset": "Ruleset"}
-    choices = {"days": [("90", "90 days"), ("30", "30 days"), ("365", "a year")]}
 
     def __init__(self, query: QueryDict) -> None:
         super().__init__(query)

@@ -175,6 +175,13 @@ def moment(value: datetime | None) -> SafeString | str:
 
 
 @register.filter
+def offset_from_utc(value: datetime) -> str:
+    """How far the reader's times are from UTC then; empty for who reads in UTC."""
+    said = zones.offset(zones.local(value))
+    return "" if said == "+00:00" else said
+
+
+@register.filter
 def moment_lines(value: datetime) -> SafeString:
     """A stored time for a narrow column: the day, and under it the time with its offset; UTC on hover."""
     at = zones.local(value)

@@ -39,6 +39,17 @@
     return both;
   };
 
+  // A figure's lengths are for text of 16 px; where the page's is larger, so are they.
+  const lengths = new Set(["size", "height", "width", "yshift", "t", "r", "b", "l"]);
+  const enlarged = (value, by) => {
+    if (by === 1) return value;
+    if (Array.isArray(value)) return value.map((part) => enlarged(part, by));
+    if (!value || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([name, part]) => [
+      name, typeof part === "number" && lengths.has(name) ? part * by : enlarged(part, by),
+    ]));
+  };
+
   const axis = {
     gridcolor: "var(--line)",
     linecolor: "var(--line-strong)",
@@ -91,11 +102,12 @@
     const width = printing ? paper : box.clientWidth;
     const figure = charts.get(box);
     if (!width) return; // in a closed part of the page: drawn when it opens
-    const layout = layoutOf(figure);
+    const by = printing ? 1 : parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+    const layout = enlarged(layoutOf(figure), by);
     layout.width = width;
     const options = { ...config, displayModeBar: width >= narrow, ...figure.config };
     const fresh = !box.on;
-    window.Plotly.react(box, settled(figure.data || []), layout, options).then(() => {
+    window.Plotly.react(box, enlarged(settled(figure.data || []), by), layout, options).then(() => {
       for (const picture of box.querySelectorAll("svg.main-svg")) picture.setAttribute("aria-hidden", "true");
       for (const button of box.querySelectorAll(".modebar-btn[data-title]")) {
         button.setAttribute("aria-label", button.dataset.title);
