@@ -16,7 +16,7 @@ from verdicts.fleet.forms import SpanForm
 from verdicts.guard import Request, permitted
 from verdicts.models import Attempt
 from verdicts.permissions import may_read
-from verdicts.wording import plain
+from verdicts.wording import DOMAINS, plain
 
 #: What a loss is made of, in words, and how it is drawn.
 KINDS = {
@@ -50,7 +50,10 @@ def page(request: Request) -> HttpResponse:
             "times": [
                 (
                     title,
-                    [(name, n, [spreads[part] for part in (*PARTS, "total")]) for name, (n, spreads) in rows.items()],
+                    [
+                        (_title(name), n, [spreads[part] for part in (*PARTS, "total")])
+                        for name, (n, spreads) in rows.items()
+                    ],
                 )
                 for title, rows in (
                     ("By who recovered it", found.by_hand_or_not),
@@ -64,10 +67,16 @@ def page(request: Request) -> HttpResponse:
     return render(request, "recovery/goodput.html", context)
 
 
+def _title(name: str) -> str:
+    """A domain as everywhere else, with what may stand after a comma; any other name as it is."""
+    first, comma, rest = name.partition(", ")
+    return (DOMAINS[first].text if first in DOMAINS else plain(first)) + comma + rest
+
+
 def _losses(rows: Sequence[Lost]) -> list[tuple[str, Lost, list[tuple[float, int, int]]]]:
     """Each row with its parts: GPU-hours, of how many failures, of how many not known."""
     return [
-        (plain(row.cause), row, [(row.hours[kind], row.known[kind], row.unknown[kind]) for kind in reckon.KINDS])
+        (_title(row.cause), row, [(row.hours[kind], row.known[kind], row.unknown[kind]) for kind in reckon.KINDS])
         for row in rows
     ]
 
@@ -81,7 +90,7 @@ def _lost_figure(rows: Sequence[Lost]) -> dict[str, Any]:
                 "type": "bar",
                 "orientation": "h",
                 "name": text,
-                "y": [words(plain(row.cause)) for row in drawn],
+                "y": [words(_title(row.cause)) for row in drawn],
                 "x": [round(row.hours[kind], 2) for row in drawn],
                 "marker": {"color": colour, "pattern": {"shape": shape}},
                 "hovertemplate": "%{x:,.1f} GPU-hours",
