@@ -63,7 +63,8 @@ def _entry(entry: LedgerEntry) -> dict[str, Any]:
         "at": _utc(entry.at),
         "actor": entry.actor,
         "roles": entry.body.get("roles", []),
-        "facts": entry.body.get("facts", {}),
+        # As pairs: a template that is given a dict and asks for its items gets the fact of that name.
+        "facts": list(entry.body.get("facts", {}).items()),
     }
 
 

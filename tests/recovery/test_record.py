@@ -17,6 +17,8 @@ from django.test import Client
 from pytest_django import DjangoDbBlocker, Settings
 
 from attribution_site.cli import main
+from recovery.ledger import entries
+from recovery.ledger.entries import Actor
 from recovery.models import LedgerCheckpoint, LedgerEntry
 from recovery.record import again
 from recovery.record.container import BadRecord
@@ -285,6 +287,9 @@ def test_a_record_is_made_by_command_button_and_api(tmp_path: Path, settings: Se
     settings.INQUEST_LEDGER_KEY_FILE = str(tmp_path / "key.pem")
     settings.INQUEST_LEDGER_CHECKPOINT_FILE = str(tmp_path / "checkpoints")
     attempt, _ = record_attempt(an_attempt())
+    # A fact by the name of what templates ask a dict for.
+    facts = {"items": [{"number": 1, "before": "", "attempt": str(attempt.pk)}]}
+    entries.record(EntryKind.REPLAY_JUDGED, actor=Actor.system("test"), subject=attempt, attempt=attempt.pk, body=facts)
     path = tmp_path / "out.zip"
     said = run("export", str(attempt.pk), "-o", str(path))
     assert said.exit_code == 0, said.output
