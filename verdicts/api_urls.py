@@ -2,33 +2,33 @@
 
 from django.urls import include, path
 
-from verdicts import api
+from verdicts import attempts_api, inventory_api, verdicts_api
 from verdicts.rulebook import api as rule_api
 from verdicts.sources import api as source_api
 from verdicts.verdict_page import api as verdict_api
 
 urlpatterns = [
-    path("attempts", api.Attempts.as_view(), name="api-attempts"),
-    path("attempts/<uuid:pk>", api.AttemptDetail.as_view(), name="api-attempt"),
+    path("attempts", attempts_api.Attempts.as_view(), name="api-attempts"),
+    path("attempts/<uuid:pk>", attempts_api.AttemptDetail.as_view(), name="api-attempt"),
     path(
         "attempts/<uuid:pk>/observations",
-        api.Observations.as_view(),
+        attempts_api.Observations.as_view(),
         name="api-observations",
     ),
-    path("attempts/<uuid:pk>/reports", api.Reports.as_view(), name="api-reports"),
+    path("attempts/<uuid:pk>/reports", attempts_api.Reports.as_view(), name="api-reports"),
     path(
         "attempts/<uuid:pk>/attributions",
-        api.Attributions.as_view(),
+        verdicts_api.Attributions.as_view(),
         name="api-attributions",
     ),
     path(
         "attempts/<uuid:pk>/verdict",
-        api.StandingVerdict.as_view(),
+        verdicts_api.StandingVerdict.as_view(),
         name="api-standing-verdict",
     ),
     path(
         "attempts/<uuid:pk>/verdicts",
-        api.VerdictHistory.as_view(),
+        verdicts_api.VerdictHistory.as_view(),
         name="api-verdict-history",
     ),
     path("attempts/<uuid:pk>/collections", source_api.Collections.as_view(), name="api-collections"),
@@ -38,20 +38,20 @@ urlpatterns = [
     path("discoveries", source_api.Discoveries.as_view(), name="api-discoveries"),
     path(
         "attributions/<uuid:pk>",
-        api.AttributionDetail.as_view(),
+        verdicts_api.AttributionDetail.as_view(),
         name="api-attribution",
     ),
     path("", include("verdicts.listing.api_urls")),
-    path("verdicts/<uuid:pk>", api.VerdictDetail.as_view(), name="api-verdict"),
-    path("verdicts/<uuid:pk>/body", api.VerdictBody.as_view(), name="api-verdict-body"),
+    path("verdicts/<uuid:pk>", verdicts_api.VerdictDetail.as_view(), name="api-verdict"),
+    path("verdicts/<uuid:pk>/body", verdicts_api.VerdictBody.as_view(), name="api-verdict-body"),
     path("verdicts/<uuid:pk>/short", verdict_api.VerdictInShort.as_view(), name="api-verdict-short"),
     path("verdicts/<uuid:pk>/timeline", verdict_api.VerdictTimeline.as_view(), name="api-verdict-timeline"),
     path("verdicts/<uuid:pk>/related", verdict_api.VerdictRelated.as_view(), name="api-verdict-related"),
-    path("verdicts/<uuid:pk>/comments", api.Comments.as_view(), name="api-comments"),
-    path("reviews", api.Reviews.as_view(), name="api-reviews"),
-    path("clusters", api.Clusters.as_view(), name="api-clusters"),
-    path("nodes", api.Nodes.as_view(), name="api-nodes"),
-    path("ruleset", api.RulesetInForce.as_view(), name="api-ruleset"),
+    path("verdicts/<uuid:pk>/comments", verdicts_api.Comments.as_view(), name="api-comments"),
+    path("reviews", verdicts_api.Reviews.as_view(), name="api-reviews"),
+    path("clusters", inventory_api.Clusters.as_view(), name="api-clusters"),
+    path("nodes", inventory_api.Nodes.as_view(), name="api-nodes"),
+    path("ruleset", inventory_api.RulesetInForce.as_view(), name="api-ruleset"),
     path("rules", rule_api.Rules.as_view(), name="api-rules"),
     path("rules/coverage", rule_api.RuleCoverage.as_view(), name="api-rule-coverage"),
     path("rules/unrecognised", rule_api.UnrecognisedTemplates.as_view(), name="api-unrecognised"),

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from verdicts import waking
-from verdicts.api import Conflict, _List
+from verdicts.api import Conflict, List
 from verdicts.collecting import gather
 from verdicts.models import Attempt, Collection, CollectionTask, Discovery
 from verdicts.permissions import ReadOnly, ReadOrAttribute
@@ -99,7 +99,7 @@ class SourceChecks(APIView):
         return Response({"detail": "asked for"}, status=status.HTTP_202_ACCEPTED)
 
 
-class Discoveries(_List):
+class Discoveries(List):
     """The looks for attempts."""
 
     serializer_class = DiscoverySerializer
