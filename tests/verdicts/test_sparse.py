@@ -25,6 +25,9 @@ ADDRESSES = (
     "node=gpu-1&state=hung",
     "text=pretrain&state=failed",
     "mode=fast",
+    "user=ann&domain=storage",
+    "cluster=alpha&strength=strong&strength=none&coverage=whole&state=hung&domain=storage",
+    "rule=nccl.x&symptom=nccl_x&coverage=narrow&strength=strong",
     "domain=storage&state=failed&after=2026-11-29T23:15Z&before=2026-11-29T23:50Z",
     "domain=facility&state=hung",
 )
@@ -47,10 +50,12 @@ def rows() -> list[ListRow]:
             domain=random.choice(("storage", "no_failure")),
             state=random.choice(("failed", "hung", "running")),
             mode=random.choice(("fast", "slow")),
-            strength_step=0,
+            strength_step=random.choice((0, 3)),
+            coverage=random.choice(("whole", "narrow")),
+            user=random.choice(("ann", "bob")),
             reviewed=False,
             nodes=random.sample(("gpu-1", "gpu-2"), 1),
-            tags=random.sample(("s:nccl_x", "s:nccl_y"), 1),
+            tags=random.choice((["s:nccl_x", "s:nccl_x:cause", "r:nccl.x"], ["s:nccl_y"])),
             text=random.choice((" pretrain", " eval")),
         )
         for number in range(100)
@@ -113,3 +118,13 @@ def test_facets_of_a_sparse_list_are_of_its_rows_and_say_where_there_may_be_more
     told = {facet.name: facet for facet in facets(filters, Known(ids=page.ids))}
     assert told["state"].at_least
     assert not told["cluster"].at_least
+
+
+def test_the_other_words_beside_a_text_are_those_of_fewer_rows_and_say_so(
+    rows: list[ListRow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facet_module, "READ_AT", 5)
+    told = {facet.name: facet for facet in facets(asked(QueryDict("text=pretrain&state=hung")))}
+    assert told["state"].at_least
+    assert sum(word.count for word in told["state"].words) == 5
+    assert not told["domain"].at_least

@@ -18,11 +18,11 @@ from rules.words import Domain, Source, State, Strength
 from verdicts import wording
 from verdicts.choices import Label, Origin
 from verdicts.listing.filters import COVERAGE, NOT_ANALYSED, READ_THROUGH, VerdictFilter
-from verdicts.listing.keyset import Keyset
 from verdicts.listing.sparse import WALKED
-from verdicts.models import ListRow
 
 LOOKED_AT = 1000
+#: The same for the other words of a facet in force where rows have to be read for a text.
+READ_AT = 100
 #: Facets in force whose other words are counted too.
 MOST_LIFTED = 4
 #: Words of an open set that are offered; what else there is can be typed.
@@ -88,7 +88,7 @@ def _column(name: str) -> str:
 def _tagged(kind: str) -> str:
     """The plain tags of a kind: those with a status say the same once more."""
     return (
-        "SELECT substr(tag, 3), count(*) FROM seen, unnest(tags) AS tag "
+        "SELECT substr(tag, 3), sum(number)::bigint FROM tagged, unnest(tags) AS tag "
         f"WHERE tag LIKE '{kind}:%%' AND strpos(substr(tag, 3), ':') = 0 GROUP BY 1"
     )
 
@@ -139,18 +139,24 @@ def text_of(name: str, value: str) -> str:
     return value[:12] if name == "ruleset" else value
 
 
+def _looked_at(filters: VerdictFilter, without: str) -> int:
+    """How many rows are counted: beside a text's words fewer are enough, as each row has to be read to find them."""
+    return READ_AT if without and filters.data.get("text") else LOOKED_AT
+
+
 def _seen(filters: VerdictFilter, known: Known, *, without: str = "") -> tuple[str, tuple[Any, ...]]:
     """The newest rows that match, as a statement."""
+    if known.ids is not None and not without:
+        needed = ", ".join(f'"{name}"' for name in _COLUMNS)
+        return f"SELECT {needed} FROM verdicts_listrow WHERE id = ANY(%s)", (known.ids[:LOOKED_AT],)
     found = filters.found(without=without)
     if without and filters.several(without=without):
         # How many match is not known: those among the newest are counted.
         found, _ = filters.near(WALKED, without=without)
-    if known.ids is not None and not without:
-        found = Keyset([ListRow.objects.filter(pk__in=known.ids)], found.keys)
-    elif known.everywhere:
+    if known.everywhere:
         found = filters.read_through(READ_THROUGH, without=without) or found
     columns = sorted({*_COLUMNS, *(key.field for key in found.keys)})
-    rows = found.first_of(LOOKED_AT, [part.values(*columns) for part in found.parts])
+    rows = found.first_of(_looked_at(filters, without), [part.values(*columns) for part in found.parts])
     try:
         sql, params = rows.query.sql_with_params()
     except EmptyResultSet:  # a word that stands for nothing: there is nothing to ask
@@ -180,14 +186,16 @@ def facets(filters: VerdictFilter, known: Known = NOTHING_KNOWN) -> list[Facet]:
                 f"SELECT '{without} of', '', count(*) + CASE WHEN EXISTS ({last}) THEN {LOOKED_AT} ELSE 0 END FROM seen"
             )
             params = (*params, *given_last)
-        parts.append(f"(WITH seen AS MATERIALIZED ({sql}) {whole} UNION ALL {how_often})")
+        # Many rows have the same tags: those are taken apart once.
+        tagged = "SELECT tags, count(*) AS number FROM seen GROUP BY 1"
+        parts.append(f"(WITH seen AS MATERIALIZED ({sql}), tagged AS ({tagged}) {whole} UNION ALL {how_often})")
         values += params
     words: dict[str, Counter[str]] = defaultdict(Counter)
     with connection.cursor() as cursor:
         cursor.execute(" UNION ALL ".join(parts), values)
         for name, word, number in cursor.fetchall():
             words[name][word] = number
-    more = {name: known.everywhere or words[f"{name} of"][""] >= LOOKED_AT for name in ["", *lifted]}
+    more = {name: known.everywhere or words[f"{name} of"][""] >= _looked_at(filters, name) for name in ["", *lifted]}
     return [
         _facet(name, label, words[name], closed, given[name], more[name if name in lifted else ""])
         for name, label, _, closed in _FACETS

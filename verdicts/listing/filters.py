@@ -33,6 +33,8 @@ COUNTED_FAR = {
     *("domain", "state", "cluster", "strength", "coverage", "review", "attribution", "origin", "after", "before"),
 }
 TAGGED = {"symptom", "rule", "missing"}
+#: What hardly any two people, jobs or workloads share: the rarest first. Each has an index in the list's order.
+OWN = ("job", "workload", "user", "account")
 #: What narrows no list by itself, or along the order of the list.
 ALONE = {"order", "superseded", "status", "after", "before"}
 EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -258,10 +260,15 @@ class VerdictFilter(filters.FilterSet):
     def near(self, newest: int, *, cursor: Cursor | None = None, without: str = "") -> tuple[Keyset, Any]:
         """The list as far as the newest rows (or those next to the cursor) have it, and the last of those, if any.
 
-        Where there is no last one the whole store was looked at.
+        Where there is no last one the whole store was looked at. Of a word that few rows have, its own newest rows are
+        meant: fewer, as those are read.
         """
         backwards = cursor is not None and cursor.backwards
         walked = ListRow.objects.filter(is_current=True)
+        for name in OWN:
+            if (word := self._asked.get(name)) and name != without:
+                walked, newest = self.filters[name].filter(walked, word), newest // 5
+                break
         _, before = self._within()
         if cursor is not None:
             walked = walked.filter(

@@ -9,6 +9,7 @@ from django.http import QueryDict
 
 from verdicts.listing.filters import READ_THROUGH, VerdictFilter, unknown_parameters
 from verdicts.listing.keyset import Cursor, CursorError, Slice, read_cursor
+from verdicts.listing.pairs import paired
 from verdicts.listing.sparse import GATHERED, WALKED, first_rows, page_of
 from verdicts.models import Attempt, ListRow, Verdict
 from verdicts.verdict_page import presentation
@@ -96,13 +97,13 @@ def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
     if not filters.several():
         page = found.page(size, cursor)
     elif newest is not None or (full := _full(filters, size, cursor)) is None:
-        rows = first_rows(found)
-        ids = [row.pk for row in rows[:GATHERED]]
-        if len(rows) <= GATHERED:
-            page = page_of(rows, found, size, cursor)
-            return Answer(lines(page.rows), page, len(rows), more=False, ids=ids)
+        keys = first_rows(found, paired(filters))
+        ids = [pk for _, pk in keys[:GATHERED]]
+        if len(keys) <= GATHERED:
+            page = page_of(keys, found, size, cursor)
+            return Answer(lines(page.rows), page, len(keys), more=False, ids=ids)
         if cursor is None and size < GATHERED and found.most <= GATHERED:
-            page = page_of(rows, found, size, None)
+            page = page_of(keys, found, size, None)
             return Answer(lines(page.rows), page, GATHERED, more=True, ids=ids)
         page = found.page(size, cursor)
     else:

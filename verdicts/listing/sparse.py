@@ -7,10 +7,12 @@ out of one index that has them all, and sorted.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Lookup, QuerySet
 
 from verdicts.listing.keyset import Cursor, Keyset, Slice
 from verdicts.models import ListRow
@@ -37,34 +39,35 @@ def gathered(rows: QuerySet[Any]) -> list[Any]:
         return list(cursor.fetchall())
 
 
-def first_rows(found: Keyset) -> list[ListRow]:
-    """The first rows of a list, with their keys only; one more than `GATHERED` where there are more than that."""
+def first_rows(found: Keyset, where: Sequence[Lookup[Any]] = ()) -> list[tuple[datetime, UUID]]:
+    """The keys of a list's first rows, newest first; one more than `GATHERED` where there are more than that.
+
+    `where` is what all of them meet, to find them by.
+    """
     names = [key.field for key in found.keys]
-    parts = [part.values_list(*names) for part in found.parts]
-    rows = gathered(found.first_of(GATHERED + 1, parts))
-    return [ListRow(**dict(zip(names, row, strict=True))) for row in rows]
+    parts = [part.filter(*where).values_list(*names) for part in found.parts]
+    return gathered(found.first_of(GATHERED + 1, parts))
 
 
-def page_of(rows: Sequence[ListRow], found: Keyset, size: int, cursor: Cursor | None) -> Slice:
-    """The page of a list, newest first, of which all rows are known."""
-    at = [(row.happened_at, row.pk) for row in rows]
+def page_of(keys: Sequence[tuple[datetime, UUID]], found: Keyset, size: int, cursor: Cursor | None) -> Slice:
+    """The page of a list, newest first, of which the keys of all rows are known."""
     begin, end = 0, size
     if cursor is not None:
         place = (cursor.values[0], cursor.values[1])
         if cursor.backwards:
-            end = sum(1 for one in at if one > place)
+            end = sum(1 for one in keys if one > place)
             begin = max(end - size, 0)
             end = end or size  # what lay before the cursor is gone
         else:
-            begin = sum(1 for one in at if one >= place)
+            begin = sum(1 for one in keys if one >= place)
             end = begin + size
-    shown = list(rows[begin:end])
+    shown = [ListRow(happened_at=at, pk=pk) for at, pk in keys[begin:end]]
     if not shown:
         return Slice([], 0, None, None)
     last = begin + len(shown)
     return Slice(
         shown,
         begin + 1,
-        found.at(shown[-1], last) if last < len(rows) else None,
+        found.at(shown[-1], last) if last < len(keys) else None,
         found.at(shown[0], begin + 1, backwards=True) if begin else None,
     )
