@@ -6,8 +6,8 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, Max, OuterRef, Q, QuerySet, Value
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models import DateTimeField, Exists, ExpressionWrapper, Max, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Coalesce, Greatest, Least
 
 from recovery.models import Hold, Proposal, RankProgress
 from recovery.models.proposals import OPEN_PROPOSAL
@@ -116,7 +116,7 @@ def terms_of(attempt: Attempt) -> Iterator[Term]:
         what = "it was last heard of"
     for kept in OF_ATTEMPTS:
         days = days_of(kept)
-        at = since + timedelta(days=days) if days else None
+        at = min(since, _latest(days)) + timedelta(days=days) if days else None
         if ends is not None and (at is None or ends < at):
             yield Term(kept, ends, f"the record that it was imported from was to be deleted by {told}")
         elif at is not None:
@@ -125,4 +125,10 @@ def terms_of(attempt: Attempt) -> Iterator[Term]:
 
 def expires_at(kept: Kept) -> ExpressionWrapper:
     """When a class of an attempt expires by its time, for rows of `left`."""
-    return ExpressionWrapper(F("since") + timedelta(days=days_of(kept)), output_field=DateTimeField())
+    days = days_of(kept)
+    return ExpressionWrapper(Least("since", Value(_latest(days))) + timedelta(days=days), output_field=DateTimeField())
+
+
+def _latest(days: int) -> datetime:
+    """The last time from which so many days on there still is a date, in any zone: some say that they ended in 9999."""
+    return datetime.max.replace(tzinfo=UTC) - timedelta(days=days + 2)

@@ -14,7 +14,8 @@ from recovery.models import Hold
 from recovery.retention import expire, find
 from tests.recovery.deciding import judged
 from tests.recovery.test_retention import with_lines
-from tests.verdicts.builders import a_user
+from tests.verdicts.builders import a_user, an_attempt
+from verdicts.record import record_attempt
 
 pytestmark = pytest.mark.django_db
 IN_A_MONTH = (timezone.now() + timedelta(days=30)).date().isoformat()
@@ -53,6 +54,14 @@ def test_the_page_says_what_expires_when_and_what_is_in_the_way(lead: Client) ->
     assert told["classes"][0]["size"]["bytes"] > 0
     assert lead.get(reverse("api-retention-attempts"), {"shw": "due"}).status_code == 400
     assert due.observations.exists()
+
+
+def test_an_attempt_that_says_it_ended_at_the_end_of_the_calendar_has_its_line(lead: Client) -> None:
+    attempt, _ = record_attempt(an_attempt(end="9999-12-31T23:59:59Z"))
+    (one,) = lead.get(reverse("api-retention-attempts")).json()["results"]
+    assert one["expires_at"] is None  # as good as for ever
+    assert lead.get(reverse("recovery:retention-of-attempt", args=[attempt.pk])).status_code == 200
+    assert lead.get(reverse("api-retention-of-attempt", args=[attempt.pk])).status_code == 200
 
 
 def test_a_hold_is_placed_reviewed_and_released_by_who_may_with_a_reason(lead: Client) -> None:
