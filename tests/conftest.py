@@ -3,49 +3,35 @@
 from __future__ import annotations
 
 import os
-import signal
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.core.cache import cache
 from django.db import connections
+from django.test import TransactionTestCase
 from psycopg.conninfo import conninfo_to_dict
 
-from attribution_site.embedded import Postgres
+from tests.database import NAME, AsMigrated, copy_migrated, started
 from verdicts.clusters import cluster_row
 
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """DATABASE_URL, or that of an embedded PostgreSQL which lives as long as the test run."""
+    """DATABASE_URL, or that of an embedded PostgreSQL which lives as long as the test run and is migrated already."""
     if url := os.environ.get("DATABASE_URL"):
         yield url
         return
     with tempfile.TemporaryDirectory(prefix="inquest-pg-") as folder:
-        Path(folder).chmod(0o755)
-        postgres = Postgres(Path(folder), durable=False)
-        postgres.prepare()
-        with open(Path(folder) / "postgres.log", "wb") as log:
-            server = postgres.start(log)
-            try:
-                deadline = time.monotonic() + 60
-                while not postgres.answers():
-                    assert server.poll() is None, (Path(folder) / "postgres.log").read_text()
-                    assert time.monotonic() < deadline, "PostgreSQL is not up after a minute"
-                    time.sleep(0.02)
-                yield postgres.url("postgres")
-            finally:
-                server.send_signal(signal.SIGINT)
-                server.wait(30)
-                postgres.release()
+        copy_migrated(Path(folder) / "pg")
+        with started(Path(folder)) as postgres:
+            yield postgres.url(NAME)
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres_url: str) -> None:
-    """Point Django at that server, before pytest-django makes the test database."""
+    """Point Django at that server, before a test database is made there."""
     parts = conninfo_to_dict(postgres_url)
     settings = connections["default"].settings_dict
     settings["HOST"] = str(parts.get("host") or "")
@@ -53,16 +39,30 @@ def django_db_modify_db_settings(postgres_url: str) -> None:
     settings["USER"] = str(parts.get("user") or "")
     settings["PASSWORD"] = str(parts.get("password") or "")
     settings["NAME"] = str(parts.get("dbname") or settings["NAME"])
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    settings["TEST"]["NAME"] = "_".join(filter(None, ["test_inquest", worker]))
+    settings["TEST"]["NAME"] = "test_inquest"
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: pytest.DjangoDbBlocker) -> None:
-    """Tests that commit are cleaned up by TRUNCATE, which the ledger refuses: here alone it does not."""
-    with django_db_blocker.unblock(), connections["default"].cursor() as cursor:
-        for table in ("ledgerentry", "ledgerlink", "ledgercheckpoint", "ledgercontent"):
-            cursor.execute(f"ALTER TABLE recovery_{table} DISABLE TRIGGER never_truncated")
+def django_db_setup(
+    request: pytest.FixtureRequest,
+    django_test_environment: None,
+    django_db_modify_db_settings: None,
+    django_db_blocker: pytest.DjangoDbBlocker,
+) -> Iterator[None]:
+    """Make a test database on a server that was given; our own has one. Tests that commit leave it as it was made."""
+    if os.environ.get("DATABASE_URL"):
+        request.getfixturevalue("django_db_setup")
+    with pytest.MonkeyPatch.context() as patched:
+        with django_db_blocker.unblock():
+            with connections["default"].cursor() as cursor:
+                # The ledger refuses to be emptied: here alone it does not.
+                for table in ("ledgerentry", "ledgerlink", "ledgercheckpoint", "ledgercontent"):
+                    cursor.execute(f"ALTER TABLE recovery_{table} DISABLE TRIGGER never_truncated")
+            as_migrated = AsMigrated()
+        patched.setattr(TransactionTestCase, "_fixture_teardown", lambda _: as_migrated.put_back())
+        yield
+    with django_db_blocker.unblock():
+        connections.close_all()
 
 
 @pytest.fixture(autouse=True)

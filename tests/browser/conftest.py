@@ -14,7 +14,6 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from pytest_django import DjangoDbBlocker
 from pytest_django.live_server_helper import LiveServer
 
-from tests.roles import make_roles
 from tests.verdicts.builders import a_user
 
 # Playwright's synchronous calls run inside an event loop, from which Django would refuse the database.
@@ -58,8 +57,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def site(live_server: LiveServer, transactional_db: None) -> str:
-    """The address of the running site. The roles are made anew: emptying the tables after a test takes them away."""
-    make_roles()
+    """The address of the running site."""
     return str(live_server.url)
 
 

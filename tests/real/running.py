@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -15,13 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from attribution_site.embedded import Postgres, Valkey, following
+from tests.database import copy_migrated
 
 BASE = Path(__file__).resolve().parent.parent.parent
 SAMPLES = BASE / "verdicts" / "samples"
@@ -55,8 +54,7 @@ def free_port() -> int:
 class Site:
     """A whole site in a folder: its servers and processes are ended with it."""
 
-    def __init__(self, home: Path, database: Path | None = None) -> None:
-        """`database`: files of a PostgreSQL that this one begins with."""
+    def __init__(self, home: Path) -> None:
         self.home = home
         self.postgres = Postgres(home / "pg-home")
         self.valkey = Valkey(home / "valkey")
@@ -66,8 +64,7 @@ class Site:
         (home / "pg-home").mkdir()
         home.chmod(0o755)
         (home / "pg-home").chmod(0o755)
-        if database is not None:
-            subprocess.run(["cp", "-a", "--reflink=auto", database, home / "pg-home" / "pg"], check=True)
+        copy_migrated(home / "pg-home" / "pg")
         self.postgres.prepare()
         self.valkey.prepare()
 
@@ -191,27 +188,11 @@ class Site:
         )
 
 
-@cache
-def _migrated() -> Path:
-    """The files of a database that has all tables, of a server that was ended well: made once in a run, then copied."""
-    home = Path(tempfile.mkdtemp(prefix="inquest-real-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    made = Site(home)
-    try:
-        made.start_postgres()
-        made.postgres.create("inquest")
-        made.run(sys.executable, "manage.py", "migrate", "--verbosity", "0")
-    finally:
-        made.end()
-    return made.postgres.data
-
-
 @contextlib.contextmanager
 def a_site() -> Iterator[Site]:
     """A site with database and broker running, and no worker yet."""
-    migrated = _migrated()
     home = Path(tempfile.mkdtemp(prefix="inquest-real-"))
-    made = Site(home, migrated)
+    made = Site(home)
     try:
         made.start_postgres()
         made.start_valkey()

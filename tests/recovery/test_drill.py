@@ -25,7 +25,6 @@ from recovery.models import Drill, DrillCheck, LedgerEntry
 from recovery.words import CheckOutcome
 from rules.redact import PLAIN, marks
 from tests.recovery.recording import Made, changed, made
-from tests.roles import make_roles
 from tests.verdicts.builders import a_user
 from tests.verdicts.collectors.raw_server import raw_server
 from verdicts import waking
@@ -49,8 +48,7 @@ def _own_key(settings: Settings, tmp_path: Path) -> None:
 
 @pytest.fixture
 def site(live_server: LiveServer, transactional_db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A running site; its silent source is waited for for a moment only. Emptying the tables takes the roles away."""
-    make_roles()
+    """A running site; its silent source is waited for for a moment only."""
     settings.INQUEST_PUBLIC_URL = live_server.url
     monkeypatch.setattr(sample, "SILENT_LIMIT", 0.2)
     monkeypatch.setattr(waking, "_away_until", [float("inf")])  # no broker is looked for

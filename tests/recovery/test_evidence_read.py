@@ -12,7 +12,6 @@ from django.utils import timezone
 from recovery.ledger import intake
 from recovery.models import LedgerEntry
 from recovery.words import EntryKind
-from tests.roles import make_roles
 from tests.verdicts.builders import a_user, an_attempt, an_observation
 from verdicts import reading
 from verdicts.models import Attempt, EvidenceRead
@@ -69,7 +68,6 @@ def test_sending_lines_is_no_reading_and_who_may_not_read_reads_nothing(attempt:
 
 @pytest.mark.django_db(transaction=True)
 def test_it_costs_one_insert_then_none_and_waits_for_nobody(django_assert_num_queries: Any) -> None:
-    make_roles()
     ada = a_user("ada", "viewer")
     attempt, _ = record_attempt(an_attempt())
     with django_assert_num_queries(1):
