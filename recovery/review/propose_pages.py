@@ -1,14 +1,17 @@
 """The page on which a person proposes an action for an attempt."""
 
 import re
+from datetime import timedelta
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from recovery import permissions, propose, wording
+from recovery.caps import Caps
 from recovery.review.guard_pages import may, sentence
 from recovery.words import RELIEF, ActionKind
 from verdicts.guard import Request, permitted
@@ -36,10 +39,16 @@ def propose_by_hand(request: Request, attempt_id: UUID) -> HttpResponse:
         else:
             messages.success(request, "Proposed. Somebody else has to approve it.")
             return redirect("recovery:proposal", made.pk)
+    verdict = attempt.verdicts.current().only("pk", "headline", "body").first()
+    minutes = Caps().max_age_minutes
+    ended = attempt.ended_at
     context = {
         "section": "recovery",
         "attempt": attempt,
-        "verdict": attempt.verdicts.current().only("pk", "headline").first(),
+        "verdict": verdict,
+        "blamed": [one["name"] for one in verdict.body.get("affected_nodes") or ()] if verdict else [],
+        # Said before somebody types: the guard refuses it afterwards.
+        "late": minutes if ended and timezone.now() - ended > timedelta(minutes=minutes) else None,
         # What gives back is done where it was taken.
         "actions": [(kind.value, wording.ACTIONS[kind]) for kind in ActionKind if kind not in RELIEF],
         "typed": request.POST,

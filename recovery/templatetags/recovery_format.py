@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from recovery import wording
 from recovery.ledger import words as ledger_words
-from verdicts.wording import Look, plain
+from verdicts.wording import SOURCES_IN_TEXT, Look, plain
 
 register = template.Library()
 
@@ -89,6 +89,13 @@ def milestone_word(word: str) -> str:
 def entry_word(word: str) -> str:
     """What a ledger entry records, in words."""
     return ledger_words.ENTRIES.get(word) or plain(word)
+
+
+@register.filter
+def gap_words(gap: str) -> str:
+    """What a plan says was missing, its source as people call it."""
+    source, colon, said = gap.partition(": ")
+    return SOURCES_IN_TEXT.get(source, source) + colon + said
 
 
 @register.filter

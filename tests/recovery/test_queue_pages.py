@@ -1,5 +1,6 @@
 """The review queue as people use it: what waits, what stands against it, and what is decided about it."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,13 +8,14 @@ from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from recovery import brakes, exclusions, propose
 from recovery import decide as decisions
 from recovery.models import Action, Brake, Decision, Exclusion, Proposal
 from recovery.words import ActionKind, ActionState, BrakeKind, ExclusionKind, ProposalState
 from tests.recovery.acting import a_failed_attempt
-from verdicts.models import Node
+from verdicts.models import Attempt, Node
 
 pytestmark = pytest.mark.django_db
 
@@ -224,6 +226,15 @@ def test_a_person_proposes_and_is_told_what_is_wrong_with_it() -> None:
     answer = client.post(address, said | {"nodes": "gpu-01"})
     assert answer.status_code == 302, answer.content.decode()
     assert Proposal.objects.get().nodes == ["gpu-01"]
+
+
+def test_that_it_is_too_late_to_propose_is_said_before_somebody_types() -> None:
+    attempt = a_failed_attempt("816")
+    client = signed_in(person("ada", "operator"))
+    address = reverse("recovery:propose", args=[attempt.pk])
+    assert "is refused" not in client.get(address).content.decode()
+    Attempt.objects.filter(pk=attempt.pk).update(ended_at=timezone.now() - timedelta(hours=3))
+    assert "more than 120 min after a failure is refused" in client.get(address).content.decode()
 
 
 def test_the_api_shows_and_decides_the_same(proposal: Proposal) -> None:

@@ -61,6 +61,6 @@ def test_what_is_not_permitted_says_which_role_would_do(client: Client) -> None:
     assert answer.status_code == 403
     said = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", answer.content.decode()))
     assert "with the role viewer" in said
-    assert "also uploads incidents" in said
+    assert "uploads incidents" in said and "writes and promotes policies" in said
     client.force_login(a_user("nobody"))
     assert "without any role" in client.get("/verdicts/").content.decode()
