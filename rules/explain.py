@@ -238,8 +238,6 @@ def _there(entry: Entry, word: str) -> str:
 def unseen(report: CollectorReport, rules: list[Rule]) -> str:
     """Why a missing source limits a finding: how it is missing, and what of it could have overturned the finding."""
     gap = f"the {SOURCE_NAMES[report.source]} {STATUS_WORDS[report.status]}"
-    if not rules:
-        return gap
     more = f" or one of {len(rules) - 1} more" if len(rules) > 1 else ""
     return f"{gap} and could overturn this: {_lower(rules[0].title)}{more}"
 

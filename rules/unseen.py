@@ -2,9 +2,7 @@
 
 Without the application log, the kernel log or the scheduler's record any cause could be missed (`strength.needed`).
 Another source counts where its rules could take the blame from this very finding: explain it, contradict it, say
-that it was over, or name a direct cause of another domain beside it. A source that was asked and gave nothing, or not
-all, counts whatever its rules say: it could have shown what speaks against the finding, and no attempt may come out
-stronger because of an outage.
+that it was over, or name a direct cause of another domain beside it. docs/decisions/0007 has what that leaves out.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,17 +12,13 @@ from rules.case import Case
 from rules.events import Event
 from rules.rule import Explains, Rule, targets
 from rules.ruleset import Default
-from rules.words import Relation, ReportStatus, Role, Source
-
-#: It was asked, and not all that it has came.
-_FAILED = frozenset({ReportStatus.ERROR, ReportStatus.PARTIAL})
+from rules.words import Relation, Role, Source
 
 
 @dataclass(frozen=True)
 class Unseen:
     """Of the rules that could not fire those against each blamed rule, by its id, with where they would have to lie."""
 
-    failed: frozenset[Source]
     rules: Mapping[str, tuple[tuple[Source, Rule, frozenset[Relation]], ...]]
 
     @classmethod
@@ -38,25 +32,19 @@ class Unseen:
             and (source := case.missing(rule))
         ]
         return cls(
-            failed=frozenset(
-                source
-                for _, rule in blind
-                for source in rule.match.sources
-                if rule.blamable and case.report(source).status in _FAILED
-            ),
-            rules={
+            {
                 name: tuple(
                     (source, rule, where)
                     for source, rule in blind
                     if (where := _where(rule, of, case.ruleset.defaults))
                 )
                 for name, of in blamed.items()
-            },
+            }
         )
 
     def against(self, event: Event) -> dict[Source, list[Rule]]:
         """The missing sources that limit a finding, each with the rules that could have overturned it."""
-        found: dict[Source, list[Rule]] = {source: [] for source in self.failed}
+        found: dict[Source, list[Rule]] = {}
         for source, rule, where in self.rules[event.rule.id]:
             if where - {Relation.PEER} or event.peers:
                 found.setdefault(source, []).append(rule)
