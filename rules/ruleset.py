@@ -166,7 +166,7 @@ def unpacked(data: bytes) -> Ruleset:
 
 
 def load_files(files: dict[str, bytes]) -> Ruleset:
-    """A ruleset from texts by relative name, for tests and for `inquest rules new`. Raises RuleError."""
+    """A ruleset from texts by relative name: what tests make up. Raises RuleError."""
     entries = [("given", name, Path(name)) for name in sorted(files)]
     raws = [files[name] for _, name, _ in entries]
     return _from_cached(_build(entries, raws, ["given"]), _digest(entries, raws), _texts(entries, raws))

@@ -9,7 +9,6 @@ from django.db import models
 from django.db.models import Count, Exists, Max, Min, OuterRef, Prefetch, Q, Sum
 from django.db.models.expressions import Combinable
 
-from rules.words import State
 from verdicts.own import own
 
 if TYPE_CHECKING:
@@ -44,17 +43,6 @@ class VerdictQuerySet(models.QuerySet["Verdict"]):
         return self.select_related("attempt", "attempt__cluster", "attempt__workload", "ruleset").prefetch_related(
             "nodes", "reviews__author"
         )
-
-    def happened_within(self, after: datetime | None, before: datetime | None) -> "VerdictQuerySet":
-        """Those whose attempt ended within the time given; what still runs is always among them."""
-        if after is None and before is None:
-            return self
-        inside = Q()
-        if after is not None:
-            inside &= Q(happened_at__gte=after)
-        if before is not None:
-            inside &= Q(happened_at__lt=before)
-        return self.filter(inside | Q(state=State.RUNNING.value))
 
     def history_of(self, attempt_id: object) -> "VerdictQuerySet":
         """All verdicts of an attempt, the newest first."""

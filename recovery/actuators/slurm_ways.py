@@ -1,5 +1,6 @@
 """Calls to Slurm that look and calls that change something, each sent once, with what is known of its fate."""
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from verdicts.collectors.slurm_commands import Commands
 from verdicts.collectors.slurm_records import NodeState
 from verdicts.collectors.slurm_rest import Rest, identified
 from verdicts.collectors.slurm_ways import ways
+
+log = logging.getLogger(__name__)
 
 #: Of one look, and of one call: above Slurm's own MessageTimeout, so that its words come before our patience ends.
 LOOK_SECONDS, CALL_SECONDS = 30.0, 20.0
@@ -48,9 +51,8 @@ class Ways:
         if self.server is not None:
             try:
                 return slurm_job.read(self._by_rest(self.server, job_id, budget), job_id)
-            except (SourceError, Unseen):
-                # The commands say it too, and why not where they do not.
-                pass
+            except (SourceError, Unseen) as error:
+                log.info("slurmrestd does not tell of job %s, the commands are asked: %s", job_id, error)
         try:
             raw = self.commands.run("squeue", "--all", "--states=all", "--json", f"--jobs={job_id}", budget=budget)
         except SourceError as error:

@@ -181,11 +181,12 @@ def test_without_a_login_the_api_answers_in_its_own_form(client: Client) -> None
 
 
 def test_a_token_for_a_tool_is_made_by_command(client: Client, user: User, capsys: pytest.CaptureFixture[str]) -> None:
-    call_command("issue_token", "ada", "--days", "3")
+    call_command("create_token", "ada", "--days", "3")
     token = capsys.readouterr().out.strip()
+    assert token.startswith("inq_")
     assert client.get("/api/v1/schema", headers={"Authorization": f"Token {token}"}).status_code == 200
-    with pytest.raises(CommandError, match="no active account bob"):
-        call_command("issue_token", "bob")
+    with pytest.raises(CommandError, match="no active user is called 'bob'"):
+        call_command("create_token", "bob")
 
 
 def test_the_schema_describes_the_api(client: Client, user: User) -> None:

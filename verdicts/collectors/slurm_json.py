@@ -136,15 +136,6 @@ def refusal(errors: object) -> str:
     return "; ".join(found)[:300]
 
 
-def only_nothing(raw: bytes) -> bool:
-    """Whether an error's body only says that nothing was found, which several versions answer with HTTP 500."""
-    try:
-        errors = msgspec.json.decode(raw.decode("utf-8", "replace"), type=_Said).errors
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
-        return False
-    return bool(errors) and not refusal(errors)
-
-
 def version(raw: bytes) -> str:
     """Slurm's version in any answer."""
     meta = _decoded(raw, _Said).meta

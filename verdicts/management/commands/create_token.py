@@ -6,6 +6,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from knox.models import AuthToken
+from knox.settings import knox_settings
 
 
 class Command(BaseCommand):
@@ -15,7 +16,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", help="Name of the user, who must exist and be active.")
-        parser.add_argument("--days", type=int, default=30, help="Days until it expires (default 30).")
+        parser.add_argument(
+            "--days",
+            type=int,
+            default=knox_settings.TOKEN_TTL.days,
+            help="Days until it expires (default: %(default)s).",
+        )
 
     def handle(self, *args: Any, user: str, days: int, **options: Any) -> None:
         if not 1 <= days <= 3650:
