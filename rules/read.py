@@ -205,6 +205,7 @@ _PREFIXES: list[tuple[re.Pattern[str], Taker]] = [
     (re.compile(r"\[\d+/[^\]\n]{1,80}\(pid \d+\)\][ ]"), _drop),
     (re.compile(r"\[[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\][ ]"), _drop),
     (re.compile(r"[ \t]+\|[ \t]+"), _drop),
+    (re.compile(r"`(?=[\w\[(])"), _drop),  # a line that was quoted by itself in a ticket
 ]
 
 

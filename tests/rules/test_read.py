@@ -46,6 +46,10 @@ def test_a_traceback_that_is_indented_as_a_whole_ends_in_its_exception() -> None
     assert parse("    raise ValueError('x')").message == "    raise ValueError('x')"
 
 
+def test_a_line_quoted_by_itself_loses_the_quote() -> None:
+    assert parse("`1488666  a1ql  main  4 OUT_OF_ME+  0:125 `").message.startswith("1488666 ")
+
+
 def test_kmsg_counts_microseconds() -> None:
     assert str(parse(f"6,3973,227996636,-;{XID}").uptime) == "boot:227.996636"
 
