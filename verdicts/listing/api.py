@@ -50,6 +50,14 @@ _PAGES = [
 ]
 
 
+#: What a row says: a verdict's own columns that have a time or a number for nobody, and its attempt's, are not read.
+_SHOWN = (
+    *("attempt_id", "number", "is_current", "mode", "state", "domain", "strength", "headline", "coverage", "ended_at"),
+    *("created_at", "superseded_at", "body_sha256", "attempt__job_id", "attempt__restart_count", "attempt__origin"),
+    *("attempt__cluster__name", "attempt__workload__name", "ruleset__digest"),
+)
+
+
 class VerdictPageSerializer(serializers.Serializer[Any]):
     """One page of verdicts."""
 
@@ -87,7 +95,7 @@ class Verdicts(APIView):
         filters = _filters(query, ListRow.objects.exclude(domain=NOT_ANALYSED))
         found = answer(filters, size=limit)
         ids = [row.pk for row in found.page.rows]  # a verdict's row has its id
-        verdicts = Verdict.objects.for_list().in_bulk(ids)
+        verdicts = Verdict.objects.for_list().only(*_SHOWN).in_bulk(ids)
         rows = [verdicts[pk] for pk in ids if pk in verdicts]
 
         def page(cursor: Any) -> str | None:

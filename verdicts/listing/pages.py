@@ -38,7 +38,7 @@ def verdict_list(request: Request) -> HttpResponse:
     filters = asked(given(request.GET))
     form = FilterForm(filters)
     # A filter that cannot be understood finds nothing and says so: everything would look like an answer.
-    found = Answer([], Slice([], 0, None, None), 0, more=False) if form.problems else answer(filters)
+    found = Answer(Slice([], 0, None, None), 0, more=False) if form.problems else answer(filters)
     ids = [row.pk for row in found.page.rows] if found.is_whole else found.ids
     form.known = Known(ids=ids, everywhere=found.everywhere)
     part = part_wanted(request, "results")

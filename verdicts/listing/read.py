@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -52,13 +53,17 @@ class Answer:
     `everywhere` says that the text looked for is in so many rows that the newest of them were soon found.
     """
 
-    lines: list[Line]
     page: Slice
     count: int
     more: bool
     everywhere: bool = False
     #: The first rows of the list, where they had to be gathered.
     ids: list[UUID] | None = None
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """The rows of the page with what is shown of them."""
+        return lines(self.page.rows)
 
     @property
     def is_whole(self) -> bool:
@@ -93,7 +98,7 @@ def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
         page = newest.page(size, cursor)
         if page.next is not None:
             # To count every row that has the text, each would have to be read: there are at least these.
-            return Answer(lines(page.rows), page, min(newest.count(), newest.most), more=True, everywhere=True)
+            return Answer(page, min(newest.count(), newest.most), more=True, everywhere=True)
     if not filters.several():
         page = found.page(size, cursor)
     elif newest is not None or (full := _full(filters, size, cursor)) is None:
@@ -101,17 +106,17 @@ def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
         ids = [pk for _, pk in keys[:GATHERED]]
         if len(keys) <= GATHERED:
             page = page_of(keys, found, size, cursor)
-            return Answer(lines(page.rows), page, len(keys), more=False, ids=ids)
+            return Answer(page, len(keys), more=False, ids=ids)
         if cursor is None and size < GATHERED and found.most <= GATHERED:
             page = page_of(keys, found, size, None)
-            return Answer(lines(page.rows), page, GATHERED, more=True, ids=ids)
+            return Answer(page, GATHERED, more=True, ids=ids)
         page = found.page(size, cursor)
     else:
         page = full
     if cursor is None and page.next is None:
-        return Answer(lines(page.rows), page, len(page.rows), more=False)
+        return Answer(page, len(page.rows), more=False)
     number = found.count()
-    return Answer(lines(page.rows), page, min(number, found.most), more=number > found.most)
+    return Answer(page, min(number, found.most), more=number > found.most)
 
 
 def _full(filters: VerdictFilter, size: int, cursor: Cursor | None) -> Slice | None:
