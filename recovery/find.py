@@ -5,16 +5,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from recovery.models import Action, Anomaly, Brake, Exclusion, LedgerEntry, Proposal
+from recovery.models import Action, Anomaly, Brake, Decision, Exclusion, LedgerEntry, Proposal
 from recovery.words import ENDED_ACTIONS, OPEN_PROPOSALS, DecisionKind, ExclusionState, ProposalState
 
 #: An action that is still open so long after its deadline needs a person.
 ESCALATED_AFTER = timedelta(minutes=10)
 GOING_ON = (ProposalState.APPROVED, ProposalState.ACTING)
-_APPROVALS = Q(decisions__kind=DecisionKind.APPROVE.value)
+# Of each row by itself: joined, all rows would be grouped by all that is read of them before a page of them is cut.
+_APPROVALS = (
+    Decision.objects.filter(proposal=OuterRef("pk"), kind=DecisionKind.APPROVE.value)
+    .order_by()
+    .values("proposal")
+    .annotate(number=Count("pk"))
+    .values("number")
+)
 
 
 def proposals() -> QuerySet[Proposal]:
@@ -31,7 +39,7 @@ def proposals() -> QuerySet[Proposal]:
             "acted",
         )
         .defer("verdict__body", "verdict__body_json", "attempt__body", "plan_json", "acted__calls", "acted__observed")
-        .annotate(approvals=Count("decisions", filter=_APPROVALS))
+        .annotate(approvals=Coalesce(Subquery(_APPROVALS), 0))
     )
 
 

@@ -4,14 +4,17 @@ What follows an action is the next attempt of the same job, as discovery finds i
 """
 
 import logging
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
 
+from django.db.models import Max, OuterRef, Subquery
 from django.utils import timezone
 
 from recovery import successors
 from recovery.acting.milestones import reached
 from recovery.goodput.timings import Moments
-from recovery.models import Action, ProgressSample
+from recovery.models import Action, Milestone, ProgressSample, RankProgress
 from recovery.progress import record as progress
 from recovery.words import ActionKind, ActionState, MilestoneKind
 from rules.terminal import scheduler_state
@@ -85,32 +88,37 @@ def _progressed(action: Action, before: Attempt, after: Attempt) -> int:
     return reached(action, MilestoneKind.PROGRESS_RESTORED, at=at, attempt=after, evidence=evidence)
 
 
-def moments(action: Action) -> Moments:
-    """When each thing about a restart happened, for `timings.parts`."""
+def moments(actions: Sequence[Action]) -> list[Moments]:
+    """When each thing about some restarts happened, for `timings.parts`."""
+    caught_up = _caught_up(actions)
+    return [_moments(action, caught_up.get(action.pk)) for action in actions]
+
+
+def _moments(action: Action, caught_up: datetime | None) -> Moments:
     proposal, anomaly = action.proposal, action.proposal.anomaly
-    at = {milestone.kind: milestone for milestone in action.milestones.all()}
-    restarted, progressed = (
-        at.get(kind.value) for kind in (MilestoneKind.ALLOCATION_RESTARTED, MilestoneKind.PROGRESS_RESTORED)
-    )
-    done = at.get(MilestoneKind.ACTION_DONE.value)
+    at = {milestone.kind: milestone.at for milestone in action.milestones.all()}
     return Moments(
         failed=(anomaly.event_at if anomaly else None) or proposal.attempt.ended_at,
         observed=anomaly.observed_at if anomaly else None,
         detected=anomaly.detected_at if anomaly else None,
         proposed=proposal.created_at,
         begun=action.created_at,
-        done=done.at if done else None,
-        restarted=restarted.at if restarted else None,
-        progressed=progressed.at if progressed else None,
-        caught_up=_caught_up(action, progressed.attempt if progressed else None),
-        automatic=not proposal.decisions.exists(),
+        done=at.get(MilestoneKind.ACTION_DONE.value),
+        restarted=at.get(MilestoneKind.ALLOCATION_RESTARTED.value),
+        progressed=at.get(MilestoneKind.PROGRESS_RESTORED.value),
+        caught_up=caught_up,
+        automatic=not proposal.decisions.all(),
     )
 
 
-def _caught_up(action: Action, after: Attempt | None) -> datetime | None:
-    """When the new attempt was first seen as far as the old one had been, to the minute."""
-    was = progress.latest(action.proposal.attempt_id)
-    if after is None or was is None or was.step_max is None:
-        return None
-    samples = ProgressSample.objects.filter(attempt=after, most_step__gte=was.step_max)
-    return samples.order_by("at").values_list("at", flat=True).first()
+def _caught_up(actions: Iterable[Action]) -> dict[UUID, datetime]:
+    """When the new attempt of each was first seen as far as the old one had been, to the minute."""
+    seen = Milestone.objects.filter(action__in=[action.pk for action in actions]).order_by()
+    stood = RankProgress.objects.filter(attempt=OuterRef("action__proposal__attempt")).order_by().values("attempt")
+    as_far = ProgressSample.objects.filter(attempt=OuterRef("attempt"), most_step__gte=OuterRef("stood"))
+    found = (
+        seen.filter(kind=MilestoneKind.PROGRESS_RESTORED.value)
+        .annotate(stood=Subquery(stood.annotate(most=Max("step")).values("most")))
+        .annotate(at_last=Subquery(as_far.order_by("at").values("at")[:1]))
+    )
+    return dict(found.filter(at_last__isnull=False).values_list("action", "at_last"))

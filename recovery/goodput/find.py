@@ -1,13 +1,16 @@
 """Reading what `reckon.py` reckons with: failures, how far they were, and how they were recovered from."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, F, Func, IntegerField, Max, Min, Q
+from django.db.models.expressions import RawSQL
 
 from recovery.acting import verify
 from recovery.goodput import reckon
@@ -21,7 +24,7 @@ from verdicts.models import Attempt, Verdict
 from verdicts.own import own
 
 #: Failures that are counted at most, the newest, and recoveries whose times are looked up one by one.
-MOST, MOST_TIMED = 5_000, 200
+MOST, MOST_TIMED = 2_000, 200
 NO_VERDICT = "no verdict"
 #: A requeued attempt may be said to have begun so much before the one that it follows had ended.
 SAME_MOMENT = timedelta(seconds=5)
@@ -33,6 +36,11 @@ class _Keys(Func):
 
     template = "(SELECT count(*) FROM jsonb_object_keys(COALESCE(%(expressions)s, '{}'::jsonb)))"
     output_field = IntegerField()
+
+
+def _those(attempts: Iterable[UUID]) -> RawSQL:
+    """Some attempts as one parameter: thousands of them take the database longer to read than to look up."""
+    return RawSQL("SELECT unnest(%s::uuid[])", [list(attempts)])
 
 
 @dataclass(frozen=True)
@@ -71,8 +79,9 @@ def measured(span: Span, cluster: str = "") -> Goodput:
     failed = _failed(span, cluster)
     cut, failed = len(failed) > MOST, failed[:MOST]
     ids = [one.pk for one in failed]
-    causes = dict(Verdict.objects.filter(attempt__in=ids, is_current=True).values_list("attempt", "domain"))
-    found = {(row.attempt_id, row.kind): row for row in Anomaly.objects.filter(attempt__in=ids).order_by("detected_at")}
+    causes = dict(Verdict.objects.filter(attempt__in=_those(ids), is_current=True).values_list("attempt", "domain"))
+    anomalies_of = Anomaly.objects.filter(attempt__in=_those(ids)).order_by("detected_at")
+    found = {(row.attempt_id, row.kind): row for row in anomalies_of}
     after = _successors(failed)
     failures = _failures(failed, causes, found, after)
     runs = _runs(span, cluster)
@@ -156,11 +165,12 @@ def _successors(failed: Iterable[_Failed]) -> dict[UUID, _Next]:
     found: dict[UUID, tuple[UUID, datetime]] = {}
     for one in rows:
         same = [row for row in by_job[one.key] if row[1] >= one.ended - SAME_MOMENT and row[0] != one.pk]
-        other = [row for row in by_workload.get(one.workload, []) if row[1] >= one.ended] if one.workload else []
+        others = by_workload.get(one.workload, []) if one.workload else []
+        other = others[bisect_left(others, one.ended, key=itemgetter(1)) :][:1]
         if nearest := next(iter(same or other), None):
             found[one.pk] = (nearest[0], nearest[1])
     firsts = dict(
-        ProgressSample.objects.filter(attempt__in=[pk for pk, _ in found.values()])
+        ProgressSample.objects.filter(attempt__in=_those(pk for pk, _ in found.values()))
         .order_by()
         .values_list("attempt")
         .annotate(first=Min("at"))
@@ -207,7 +217,7 @@ def _failures(
 
 def _moved(ids: list[UUID]) -> tuple[dict[UUID, float], dict[UUID, int]]:
     """When each attempt last moved, and how many ranks told of themselves."""
-    rows = RankProgress.objects.filter(attempt__in=ids).order_by().values_list("attempt")
+    rows = RankProgress.objects.filter(attempt__in=_those(ids)).order_by().values_list("attempt")
     found = list(rows.annotate(moved=Max("moved_at"), ranks=Count("rank", distinct=True)))
     return {pk: at.timestamp() for pk, at, _ in found if at is not None}, {pk: ranks for pk, _, ranks in found}
 
@@ -215,7 +225,7 @@ def _moved(ids: list[UUID]) -> tuple[dict[UUID, float], dict[UUID, int]]:
 def _marks(ids: Iterable[UUID]) -> dict[UUID, list[tuple[float, int]]]:
     """When each checkpoint of each attempt was first seen."""
     found: defaultdict[UUID, list[tuple[float, int]]] = defaultdict(list)
-    rows = ProgressSample.objects.filter(attempt__in=list(ids), checkpoint_step__isnull=False).order_by()
+    rows = ProgressSample.objects.filter(attempt__in=_those(ids), checkpoint_step__isnull=False).order_by()
     for pk, step, first in rows.values_list("attempt", "checkpoint_step").annotate(first=Min("at")):
         found[pk].append((first.timestamp(), step))
     return found
@@ -244,10 +254,13 @@ def _by_actions(span: Span, cluster: str, causes: dict[UUID, str]) -> list[Recov
     rows = Action.objects.filter(kind__in=verify.RESTARTS, created_at__gte=span.after, created_at__lt=span.before)
     if cluster:
         rows = rows.filter(cluster__name=cluster)
-    rows = rows.select_related("cluster", "proposal__attempt", "proposal__anomaly", "proposal__verdict")
+    rows = rows.select_related("cluster", "proposal__attempt", "proposal__anomaly", "proposal__verdict").defer(
+        *("proposal__plan", "proposal__plan_json", "proposal__attempt__body"),
+        *("proposal__verdict__body", "proposal__verdict__body_json", "proposal__verdict__coverage"),
+    )
+    actions = list(rows.prefetch_related("milestones", "proposal__decisions").order_by("-created_at")[:MOST_TIMED])
     found = []
-    for row in rows.prefetch_related("milestones").order_by("-created_at")[:MOST_TIMED]:
-        moments = verify.moments(row)
+    for row, moments in zip(actions, verify.moments(actions), strict=True):
         verdict = row.proposal.verdict
         cause = verdict.domain if verdict else causes.get(row.proposal.attempt_id, NO_VERDICT)
         name = row.cluster.name if row.cluster else ""
@@ -264,7 +277,7 @@ def _outside(
     """The failures after which the job came back with nothing done by Inquest: by people, or by the scheduler."""
     rows = [one for one in failed if one.pk in after]
     ours = set(
-        Action.objects.filter(proposal__attempt__in=[one.pk for one in rows]).values_list(
+        Action.objects.filter(proposal__attempt__in=_those(one.pk for one in rows)).values_list(
             "proposal__attempt", flat=True
         )
     )
@@ -290,7 +303,7 @@ def _outside(
 
 def _stood(ids: list[UUID]) -> dict[UUID, tuple[int | None, int | None]]:
     """Of each attempt the step that the next one goes on from, and the step at which it stood itself."""
-    rows = RankProgress.objects.filter(attempt__in=ids).order_by().values_list("attempt")
+    rows = RankProgress.objects.filter(attempt__in=_those(ids)).order_by().values_list("attempt")
     found = rows.annotate(saved=Max("checkpoint_step"), most=Max("step"))
     return {pk: (saved if saved is not None else most, most) for pk, saved, most in found}
 
@@ -300,7 +313,7 @@ def _crossed(
 ) -> dict[UUID, tuple[datetime | None, datetime | None]]:
     """When each attempt was first beyond the one step, and as far as the other."""
     found: dict[UUID, tuple[datetime | None, datetime | None]] = {}
-    rows = ProgressSample.objects.filter(attempt__in=list(marks)).order_by("attempt", "at")
+    rows = ProgressSample.objects.filter(attempt__in=_those(marks)).order_by("attempt", "at")
     for pk, at, step in rows.values_list("attempt", "at", "most_step").iterator(chunk_size=10_000):
         base, stood = marks[pk]
         beyond, level = found.get(pk, (None, None))

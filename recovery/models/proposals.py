@@ -3,6 +3,7 @@
 import uuid
 
 from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -141,6 +142,7 @@ class Proposal(models.Model):
             models.Index(fields=["-created_at", "id"], name="proposal_list"),
             models.Index(fields=["expires_at"], name="proposal_open_expiry", condition=OPEN_PROPOSAL),
             models.Index(fields=["scope", "-created_at"], name="proposal_scope"),
+            GinIndex(fields=["nodes"], opclasses=["jsonb_path_ops"], name="proposal_nodes"),
         ]
 
     def __str__(self) -> str:

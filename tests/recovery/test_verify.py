@@ -98,7 +98,7 @@ def test_each_milestone_is_seen_by_itself_and_has_its_own_time(done: Action) -> 
     later = (at + timedelta(minutes=2)).replace(second=0, microsecond=0)
     ProgressSample.objects.create(attempt=after, at=later, least_step=1000, most_step=1001, ranks=2)
     row = Action.objects.select_related("proposal__attempt", "proposal__anomaly").get(pk=done.pk)
-    found = verify.moments(row)
+    (found,) = verify.moments([row])
     assert found.progressed == at and found.restarted == after.started_at and found.caught_up == later
     assert set(parts(found)) == set(PARTS) and to_goodput(found) is not None
 
