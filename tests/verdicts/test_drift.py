@@ -310,4 +310,4 @@ def test_a_report_costs_the_same_however_much_is_stored() -> None:
         stored(number, "flux.hot", unrecognised=[item(f"t{number}")])
     with CaptureQueriesContext(connection) as more:
         drift.report()
-    assert len(few) == len(more) == 6
+    assert len(few) == len(more) == 9

@@ -259,6 +259,18 @@ def test_the_pages_of_a_gpu_an_element_and_a_comparison(reader: Client) -> None:
     assert "train:1" in text(reader.get("/fleet/comparison/", AT))
 
 
+def test_of_a_long_time_the_latest_blames_are_counted_and_the_page_says_since_when(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_find, "MOST_BLAMES", 2)
+    for days in (20, 10, 5):
+        a_failure(days=days)
+    until = {"until": NOW.isoformat()}
+    page = reader.get("/fleet/", until)
+    assert [row.failures for row in page.context["rows"]] == [2] and "counted is since" in text(page)
+    assert "counted is since" not in text(reader.get("/fleet/", {"days": "7", **until}))
+
+
 def test_hostile_names_are_shown_and_not_obeyed(reader: Client) -> None:
     hostile = "<img src=x onerror=alert(1)>\u202e"
     a_failure(hostile, gpu='"><script>alert(1)</script>')

@@ -18,6 +18,7 @@ from rest_framework.test import APIClient
 from tests.verdicts.builders import a_user
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body, evidence
 from tests.verdicts.test_pages import text_of
+from verdicts import latest
 from verdicts.models import UnrecognisedLine, Verdict
 
 pytestmark = pytest.mark.django_db
@@ -274,8 +275,22 @@ def test_a_line_that_gives_no_pattern_says_so(as_: Visitor) -> None:
 
 # --- Budgets: they may only shrink --------------------------------------------------------------
 
-LIST_QUERIES = 8
-TEMPLATE_QUERIES = 9
+
+def test_of_a_long_time_the_latest_attempts_are_counted_and_the_page_says_since_when(
+    as_: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latest, "MOST_ATTEMPTS", 2)
+    for days_ago in (9, 5, 2):
+        with_lines(str(days_ago), item(), days_ago=days_ago)
+    client = as_("viewer")
+    page = client.get(ADDRESS)
+    (row,) = page.context["rows"]
+    assert row.attempts == 2 and row.ever < row.first and "counted is since" in text_of(page)
+    assert "counted is since" not in text_of(client.get(ADDRESS, {"days": "7"}))
+
+
+LIST_QUERIES = 10
+TEMPLATE_QUERIES = 10
 
 
 def test_the_pages_cost_the_same_for_one_row_and_for_many(

@@ -15,8 +15,9 @@ from verdicts.intervals import Share, share
 from verdicts.models import ListRow
 from verdicts.own import OWN_ROW, own
 
-#: Topology is read from so many of the latest attempts that say any: it changes seldom, and is large.
-MOST_DESCRIBED = 200
+#: Topology is read from so many of the latest attempts that say any, which are looked for among so many: it changes
+#: seldom, and is large.
+MOST_DESCRIBED, MOST_LOOKED = 200, 2_000
 MOST_COMPARED = 5_000
 #: As the attempt's topology says it of its nodes; a job may run on several.
 _DRIVERS = """(
@@ -89,11 +90,15 @@ def described(*, cluster: str = "", kind: str = "", name: str = "") -> list[Elem
             f"""
             SELECT DISTINCT latest.cluster, kinds.key, elements.key, node
             FROM (
-                SELECT cluster.name AS cluster, attempt.body -> 'topology' AS topology
-                FROM verdicts_attempt AS attempt JOIN verdicts_cluster AS cluster ON cluster.id = attempt.cluster_id
-                WHERE (%s = '' OR cluster.name = %s) AND attempt.origin = '{Origin.OWN.value}'
-                      AND attempt.body ? 'topology' AND attempt.body -> 'topology' <> '{{}}'::jsonb
-                ORDER BY attempt.ended_at DESC NULLS FIRST, attempt.created_at
+                SELECT cluster, topology
+                FROM (
+                    SELECT cluster.name AS cluster, attempt.body -> 'topology' AS topology
+                    FROM verdicts_attempt AS attempt JOIN verdicts_cluster AS cluster ON cluster.id = attempt.cluster_id
+                    WHERE (%s = '' OR cluster.name = %s) AND attempt.origin = '{Origin.OWN.value}'
+                    ORDER BY attempt.ended_at DESC NULLS FIRST, attempt.created_at
+                    LIMIT %s
+                ) AS looked_at
+                WHERE topology <> '{{}}'::jsonb
                 LIMIT %s
             ) AS latest,
             jsonb_each(latest.topology) AS kinds, jsonb_each(kinds.value) AS elements,
@@ -101,7 +106,7 @@ def described(*, cluster: str = "", kind: str = "", name: str = "") -> list[Elem
             WHERE (%s = '' OR kinds.key = %s) AND (%s = '' OR elements.key = %s)
             ORDER BY 1, 2, 3, 4
             """,  # noqa: S608 -- made of constants
-            [cluster, cluster, MOST_DESCRIBED, kind, kind, name, name],
+            [cluster, cluster, MOST_LOOKED, MOST_DESCRIBED, kind, kind, name, name],
         )
         found: dict[tuple[str, str, str], Element] = {}
         for at, of, element, node in cursor.fetchall():

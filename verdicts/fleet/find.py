@@ -16,7 +16,7 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 
 from rules.words import Domain
 from verdicts.choices import FindingStatus
-from verdicts.models import Attempt, Finding, ListRow, Node, Review, Verdict
+from verdicts.models import Attempt, Blame, Finding, ListRow, Node, Review, Verdict
 from verdicts.own import OWN_ROW, own
 
 #: Verdicts that blame nobody.
@@ -25,6 +25,10 @@ BLAMELESS = (Domain.NO_FAILURE.value, "not_analysed")
 AGAIN_WITHIN = timedelta(days=7)
 MOST_NODES = 20_000
 MOST_HISTORY = 2_000
+#: Among so many of the attempts that were placed on a node last, its latest are looked for.
+MOST_PLACED = 200
+#: A page counts so many times that a node was blamed, the latest, and says since when.
+MOST_BLAMES = 20_000
 BLAMES = (FindingStatus.CAUSE.value, FindingStatus.CANDIDATE.value)
 
 
@@ -39,6 +43,16 @@ class Span:
     def days(self) -> int:
         """Its length."""
         return (self.before - self.after).days
+
+
+def shortened(span: Span, cluster: str = "") -> Span:
+    """The time, from later on where nodes were blamed more often in it than is counted while a page waits."""
+    blames = Blame.objects.filter(kind="node", happened_at__gte=span.after, happened_at__lt=span.before)
+    if cluster:
+        blames = blames.filter(cluster=cluster)
+    times = blames.order_by("-happened_at").values_list("happened_at", flat=True)
+    last_two = list(times[MOST_BLAMES - 1 : MOST_BLAMES + 1])
+    return Span(last_two[0] if len(last_two) == 2 else span.after, span.before)
 
 
 @dataclass
@@ -282,9 +296,10 @@ def links_of(rows: Sequence[ListRow], node: Node) -> list[tuple[str, int]]:
 
 
 def latest_on(node: Node, most: int) -> list[Attempt]:
-    """The attempts that ran on a node, the latest first."""
+    """The attempts that ran on a node, the latest first, of those that were placed there last."""
+    placed = Attempt.nodes.through.objects.filter(node=node).order_by("-pk").values("attempt")[:MOST_PLACED]
     return list(
-        Attempt.objects.filter(own(), nodes=node)
+        Attempt.objects.filter(own(), pk__in=placed)
         .select_related("workload")
         .defer("body")
         .order_by("-ended_at", "-id")[:most]

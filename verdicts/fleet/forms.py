@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 from django.http import QueryDict
@@ -10,7 +11,7 @@ from django.utils import timezone
 from rules.words import Domain
 from verdicts import wording
 from verdicts.fleet.elements import COMPARED, KINDS
-from verdicts.fleet.find import BLAMELESS, NodeRow, Span, blamed, unblamed
+from verdicts.fleet.find import BLAMELESS, NodeRow, Span, blamed, shortened, unblamed
 from verdicts.listing.form import ListForm
 from verdicts.models import Cluster
 
@@ -62,7 +63,21 @@ class SpanForm(ListForm):
         return self.value("cluster")
 
 
-class NodesForm(SpanForm):
+class BlamedForm(SpanForm):
+    """A time in which it is counted how often nodes were blamed: it begins later where that was too often."""
+
+    @cached_property
+    def span(self) -> Span:
+        """The time that is counted."""
+        return shortened(super().span, self.cluster)
+
+    @property
+    def counted_since(self) -> datetime | None:
+        """Since when it is counted, where that is later than was asked for."""
+        return self.span.after if self.span.after > super().span.after else None
+
+
+class NodesForm(BlamedForm):
     """The list of nodes."""
 
     labels = {**SpanForm.labels, "text": "Node", "domain": "Domain", "symptom": "Symptom", "show": "Show"}
@@ -104,7 +119,7 @@ class NodesForm(SpanForm):
         return {"cluster": self.cluster, "domains": self.values("domain"), "symptom": self.value("symptom")}
 
 
-class TopologyForm(SpanForm):
+class TopologyForm(BlamedForm):
     """What nodes share."""
 
     labels = {**SpanForm.labels, "kind": "Kind"}

@@ -13,7 +13,7 @@ from verdicts import permissions
 from verdicts.fleet import elements as fleet_elements
 from verdicts.fleet import figures, find
 from verdicts.fleet.elements import Element
-from verdicts.fleet.forms import ComparisonForm, NodesForm, SpanForm, TopologyForm
+from verdicts.fleet.forms import BlamedForm, ComparisonForm, NodesForm, SpanForm, TopologyForm
 from verdicts.guard import Request, part_wanted, permitted
 from verdicts.listing.paging import PAGE_SIZE, page_of
 from verdicts.models import Cluster, Node
@@ -138,7 +138,7 @@ def topology(request: Request) -> HttpResponse:
 @permitted(permissions.may_read)
 def element(request: Request, kind: str, element: str) -> HttpResponse:
     """One switch, rack, image, …: the verdicts that hold it to be the cause, and its nodes."""
-    form = SpanForm(request.GET)
+    form = BlamedForm(request.GET)
     elements = fleet_elements.described(cluster=form.cluster, kind=kind, name=element)
     blamed = find.blamed(form.span, cluster=form.cluster)
     found = [

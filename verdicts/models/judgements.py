@@ -177,7 +177,7 @@ class UnrecognisedLine(models.Model):
             models.CheckConstraint(name="unrecognised_digest_hex", condition=Q(digest__regex=r"^[0-9a-f]{64}$")),
             closed("unrecognised", "source", Source),
         ]
-        indexes = [models.Index(fields=["digest", "verdict"], name="unrecognised_digest")]
+        indexes = [models.Index(fields=["digest", "id"], name="unrecognised_digest")]
 
     def __str__(self) -> str:
         return self.template

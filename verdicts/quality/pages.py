@@ -57,7 +57,7 @@ def page(request: Request) -> HttpResponse:
             "benchmark": benchmark(),
             "rules": rule_figures(conclude.current_ruleset()),
             "drift": DriftCheck.objects.order_by("-checked_at").first(),
-            "last_review": reckon.latest_review(form.span),
+            "last_review": found.latest_review,
         }
     return render(request, "quality/page.html", context)
 

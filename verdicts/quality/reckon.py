@@ -13,18 +13,21 @@ from functools import cached_property
 from django.db.models import Count
 from django.db.models.functions import Extract
 
-from rules.words import Domain, Strength
+from rules.words import STRENGTHS, Domain, Strength
 from verdicts.choices import Label
 from verdicts.fleet.find import Span
 from verdicts.intervals import Share, share
+from verdicts.listing.filters import NOT_ANALYSED
 from verdicts.models import ListRow, Review, Verdict
 from verdicts.own import own
 
 #: More reviews of one time are not looked at; the latest are.
 MOST_REVIEWS = 50_000
-MOST_WAITS = 10_000
+MOST_WAITS = 5_000
 #: Verdicts that name no cause: what they cannot be is confidently wrong.
 OPEN = (Domain.AMBIGUOUS.value, Domain.UNATTRIBUTED.value)
+#: The strengths by the step that the list has of them.
+STEPS_OF = ("", *(word.value for word in STRENGTHS))
 STRONGEST_FIRST = (Strength.STRONG.value, Strength.MODERATE.value, Strength.WEAK.value)
 ORDER = tuple(word.value for word in Domain)
 #: Bounds of the time to a verdict, in seconds, with their names.
@@ -92,6 +95,8 @@ class Quality:
     #: Standing verdicts of the time by domain and strength.
     standing: dict[tuple[str, str], int] = field(default_factory=dict)
     cut: bool = False
+    #: When somebody last said something of a verdict of the time.
+    latest_review: datetime | None = None
 
     @cached_property
     def wrong(self) -> Share:
@@ -189,8 +194,8 @@ def measured(span: Span, *, cluster: str = "", ruleset: str = "") -> Quality:
     """The quality of the verdicts of a time, of all clusters and rulesets or of one."""
     found = Quality(span)
     rows = ListRow.objects.filter(
-        own(), is_current=True, verdict__isnull=False, happened_at__gte=span.after, happened_at__lt=span.before
-    )
+        own(), is_current=True, happened_at__gte=span.after, happened_at__lt=span.before
+    ).exclude(domain=NOT_ANALYSED)
     reviews = Review.objects.filter(
         own("verdict__attempt"),
         replaced_at__isnull=True,
@@ -203,16 +208,18 @@ def measured(span: Span, *, cluster: str = "", ruleset: str = "") -> Quality:
     if ruleset:
         rows = rows.filter(ruleset__startswith=ruleset)
         reviews = reviews.filter(verdict__ruleset__digest__startswith=ruleset)
-    counted = rows.values_list("domain", "strength").annotate(number=Count("id")).order_by()
-    found.standing = {(domain, strength): number for domain, strength, number in counted}
+    # By the step of the strength, which indexes carry: no row is read for it.
+    counted = rows.values_list("domain", "strength_step").annotate(number=Count("id")).order_by()
+    found.standing = {(domain, STEPS_OF[step]): number for domain, step, number in counted}
     said = list(
         reviews.order_by("-created_at").values_list(
-            "verdict_id", "verdict__domain", "verdict__strength", "label", "actual_domain"
+            "created_at", "verdict_id", "verdict__domain", "verdict__strength", "label", "actual_domain"
         )[: MOST_REVIEWS + 1]
     )
+    found.latest_review = said[0][0] if said else None
     found.cut = len(said) > MOST_REVIEWS
     by_verdict: dict[object, list[tuple[str, str, str, str]]] = {}
-    for verdict, *rest in said[:MOST_REVIEWS]:
+    for _, verdict, *rest in said[:MOST_REVIEWS]:
         by_verdict.setdefault(verdict, []).append(tuple(rest))  # type: ignore[arg-type]
     for given in by_verdict.values():
         _decide(found, given)
@@ -269,11 +276,3 @@ def _percentile(seconds: Sequence[float], percent: int, whole: int) -> float | N
         return None
     place = -(-whole * percent // 100) - 1
     return seconds[place] if 0 <= place < len(seconds) else None
-
-
-def latest_review(span: Span) -> datetime | None:
-    """When somebody last reviewed a verdict of the time."""
-    found = Review.objects.filter(
-        own("verdict__attempt"), verdict__happened_at__gte=span.after, verdict__happened_at__lt=span.before
-    )
-    return found.order_by("-created_at").values_list("created_at", flat=True).first()

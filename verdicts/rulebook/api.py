@@ -3,7 +3,6 @@
 from typing import Any
 
 import msgspec
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -22,7 +21,7 @@ from verdicts.models import UnrecognisedLine
 from verdicts.permissions import ReadOnly
 from verdicts.rulebook import catalogue, drift, find
 from verdicts.rulebook.drift_form import DriftForm
-from verdicts.rulebook.find import COUNTED, DraftForm, UnrecognisedForm
+from verdicts.rulebook.find import DraftForm, UnrecognisedForm
 from verdicts.serializers import page_of
 
 #: Attempts that the answer about one template names; the page turns through all.
@@ -55,7 +54,10 @@ class _Read(APIView):
 
 
 class RuleRowSerializer(serializers.Serializer[Any]):
-    """A rule in the list; `findings`, `attempts` are of standing verdicts of the last 30 days, `last` of all."""
+    """A rule in the list; `findings`, `attempts` are of standing verdicts of the last 30 days, `last` of all.
+
+    Where more than 20,000 attempts ended in the 30 days, the latest 20,000 are counted.
+    """
 
     id = serializers.CharField()
     title = serializers.CharField()
@@ -111,7 +113,7 @@ class Rules(GenericAPIView[Any]):
     def get(self, request: Request) -> Response:
         form = catalogue.RuleForm(request.query_params, conclude.current_ruleset())
         _refuse(form)
-        rows = self.paginate_queryset(form.rows(find.uses(timezone.now() - COUNTED)))
+        rows = self.paginate_queryset(form.rows(find.uses(find.counted_since())))
         return self.get_paginated_response(RuleRowSerializer([_row(row) for row in rows or []], many=True).data)
 
 
@@ -124,10 +126,11 @@ class RuleDetail(_Read):
         plain = catalogue.as_json(ruleset, rule_id)
         if plain is None:
             raise NotFound("There is no such rule in the ruleset in force.")
-        since = timezone.now() - COUNTED
+        since = find.counted_since()
         use = find.uses(since, [rule_id]).get(rule_id, catalogue.Use())
         made_of = {status.value: number for status, number in find.made_of(rule_id, since).items()}
         used = {
+            "since": since,
             "findings": use.findings,
             "attempts": use.attempts,
             "last": use.last,
@@ -190,7 +193,7 @@ class Template(_Read):
     def get(self, request: Request, digest: str) -> Response:
         form = DraftForm(request.query_params)
         _refuse(form)
-        lines = UnrecognisedLine.objects.within(None, None).filter(digest=digest)
+        lines = find.lines_of(digest)
         found = list(
             lines.select_related("verdict__attempt")
             .defer("verdict__body", "verdict__body_json", "verdict__attempt__body")
@@ -198,7 +201,7 @@ class Template(_Read):
         )
         if not found:
             raise NotFound("No standing verdict has such a line.")
-        totals = find.totals(lines)
+        totals = find.totals(digest, lines)
         try:
             draft = form.draft(found[0])
             drafted: dict[str, Any] = {

@@ -29,10 +29,11 @@ from rules import drift
 from rules.rule import Rule
 from rules.ruleset import Ruleset
 from verdicts import conclude
+from verdicts.latest import since_latest
 from verdicts.models import Attempt, DriftCheck, Finding, UnrecognisedLine, Verdict
 from verdicts.own import own
 from verdicts.rulebook.catalogue import LEAVE_NOTHING
-from verdicts.rulebook.find import IMAGE
+from verdicts.rulebook.find import IMAGE, first_seen
 
 log = structlog.get_logger("inquest.rules")
 
@@ -98,7 +99,10 @@ def report(days: int = DAYS, *, until: datetime | None = None, ruleset: Ruleset 
     """Compare the last `days` before `until` with as many before them."""
     ruleset = ruleset or conclude.current_ruleset()
     until = until or timezone.now()
-    middle, start = until - timedelta(days=days), until - timedelta(days=2 * days)
+    # Both times as long as each other, and neither with more attempts than are looked at.
+    length = _fitting(timedelta(days=days), until)
+    length = _fitting(length, until - length)
+    middle, start = until - length, until - 2 * length
     before, after = _window(start, middle), _window(middle, until)
     templates = _templates(start, middle, until, before.window, after.window, ruleset)
     signs: list[Sign] = []
@@ -129,6 +133,10 @@ def report(days: int = DAYS, *, until: datetime | None = None, ruleset: Ruleset 
         signs=signs,
         new_templates=unremarkable,
     )
+
+
+def _fitting(length: timedelta, until: datetime) -> timedelta:
+    return until - (since_latest(until - length, until) or until)
 
 
 def check(days: int = DAYS) -> DriftCheck:
@@ -232,16 +240,13 @@ def _templates(
         images=ArrayAgg(Coalesce(IMAGE, Value(""), output_field=TextField()), distinct=True),
     )
     rows = {row["text"]: row for row in now.order_by("-lines", "digest")[: drift.MAX_KEPT]}
-    earlier = _grouped(UnrecognisedLine.objects.within(None, middle)).filter(
-        digest__in=[row["digest"] for row in rows.values()]
-    )
-    was = {
-        row["digest"]: (row["recent"] or 0, row["lines"])
-        for row in earlier.annotate(recent=Sum("count", filter=Q(verdict__happened_at__gte=start)))
-    }
+    digests = [row["digest"] for row in rows.values()]
+    earlier = _grouped(UnrecognisedLine.objects.within(start, middle)).filter(digest__in=digests)
+    was, first = dict(earlier.values_list("digest", "lines")), first_seen(digests)
     texts = drift.fixed_texts(ruleset)
     for text, row in rows.items():
-        recent, ever = was.get(row["digest"], (0, 0))
+        recent = was.get(row["digest"], 0)
+        ever = recent or int(first.get(row["digest"], middle) < middle)
         after.unknown[text], after.examples[text] = row["lines"], row["line"]
         if ever:
             before.unknown[text] = ever

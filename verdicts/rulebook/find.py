@@ -4,11 +4,13 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
+from django.db import connection
+from django.db.models import Count, F, Max, Min, QuerySet, Sum
 from django.db.models.fields.json import KeyTextTransform
 from django.http import QueryDict
 from django.utils import timezone
@@ -19,7 +21,8 @@ from rules.observation import Observation
 from rules.ruleset import Ruleset
 from rules.words import Domain, Role, Source
 from verdicts import wording
-from verdicts.choices import FindingStatus
+from verdicts.choices import FindingStatus, Origin
+from verdicts.latest import since_latest
 from verdicts.listing.form import ListForm
 from verdicts.listing.text_search import found_words
 from verdicts.models import Finding, ListRow, UnrecognisedLine, Verdict
@@ -29,8 +32,19 @@ from verdicts.rulebook.catalogue import Use
 COUNTED = timedelta(days=30)
 #: Where a drafted rule would go, said of its file.
 SITE_RULES = Path("site-rules")
+#: Lines of a template that are read of each: its images and example are of those stored last, when it was first seen
+#: is told by those stored first.
+FEW = 20
+#: And lines that the page of one template counts.
+MOST_LINES = 5_000
 IMAGE = KeyTextTransform("image", "verdict__attempt__body")
 RULESET = F("verdict__ruleset__digest")
+
+
+def counted_since() -> datetime:
+    """Since when rules are counted: `COUNTED` days, less where so many attempts ended in them that fewer are."""
+    since = timezone.now() - COUNTED
+    return since_latest(since) or since
 
 
 def uses(since: datetime, rules: Iterable[str] | None = None) -> dict[str, Use]:
@@ -104,9 +118,19 @@ class UnrecognisedForm(ListForm):
         super().__init__(query)
         self.now = now or timezone.now()
 
-    @property
+    @cached_property
     def span(self) -> tuple[datetime | None, datetime | None]:
         """From when to when attempts ended; a number of days that is none of those to choose from says nothing."""
+        after, before = self._asked
+        return (after, before) if self.errors else (since_latest(after, before), before)
+
+    @property
+    def counted_since(self) -> datetime | None:
+        """Since when the attempts are that are counted, where the time asked for has more of them than are."""
+        return None if self.errors or self.span[0] == self._asked[0] else self.span[0]
+
+    @cached_property
+    def _asked(self) -> tuple[datetime | None, datetime | None]:
         after, before = self.moment("after"), self.moment("before")
         days = self.value("days") or ("all" if after or before else "30")
         if after is None and days != "all" and "days" not in self.errors:
@@ -126,7 +150,8 @@ class UnrecognisedForm(ListForm):
         if self.value("near_end") == "yes":
             found = found.filter(near_end=True)
         if self.value("seen") == "new" and after is not None:
-            found = found.exclude(digest__in=UnrecognisedLine.objects.within(None, after).values("digest"))
+            first = first_seen(found.order_by().values_list("digest", flat=True).distinct())
+            found = found.filter(digest__in=[digest for digest, at in first.items() if at >= after])
         return found.templates().order_by(self.order, "-lines", "digest")
 
 
@@ -153,19 +178,13 @@ def template_rows(grouped: Iterable[dict[str, Any]], ruleset: Ruleset) -> list[T
     """Rows with what a page shows of them: an example each, when first seen ever, what rules of today say."""
     grouped = list(grouped)
     digests = [row["digest"] for row in grouped]
-    standing = UnrecognisedLine.objects.within(None, None).filter(digest__in=digests)
-    ever = {
-        row["digest"]: row
-        for row in standing.order_by()
-        .values("digest")
-        .annotate(
-            at=Min("verdict__happened_at"),
-            images=ArrayAgg(IMAGE, distinct=True, filter=Q(verdict__attempt__body__image__isnull=False)),
-        )
-    }
-    examples = {
-        line.digest: line for line in standing.order_by("digest", "-verdict__happened_at", "id").distinct("digest")
-    }
+    ever, latest = first_seen(digests), _latest_of(digests)
+    examples: dict[str, UnrecognisedLine] = {}
+    images: dict[str, set[str]] = {}
+    lines = UnrecognisedLine.objects.filter(pk__in=latest).annotate(image=IMAGE)
+    for line in sorted(lines, key=lambda line: -latest[line.pk].timestamp()):
+        examples.setdefault(line.digest, line)
+        images.setdefault(line.digest, set()).update([line.image] if line.image else [])
     return [
         TemplateRow(
             digest=row["digest"],
@@ -177,14 +196,50 @@ def template_rows(grouped: Iterable[dict[str, Any]], ruleset: Ruleset) -> list[T
             first=row["first"],
             last=row["last"],
             rulesets=sorted(row["rulesets"]),
-            images=sorted(image for image in ever[row["digest"]]["images"] or [] if image),
+            images=sorted(images[row["digest"]]),
             example=examples[row["digest"]],
-            ever=ever[row["digest"]]["at"],
+            ever=min(ever.get(row["digest"], row["first"]), row["first"]),
             known_as=known_as(ruleset, examples[row["digest"]]),
         )
         for row in grouped
         if row["digest"] in examples  # superseded between two of our queries
     ]
+
+
+_STANDING_LINE = f"""
+    FROM verdicts_unrecognisedline AS line
+    JOIN verdicts_verdict AS verdict ON verdict.id = line.verdict_id AND verdict.is_current
+    JOIN verdicts_attempt AS attempt ON attempt.id = verdict.attempt_id AND attempt.origin = '{Origin.OWN.value}'
+    WHERE line.digest = wanted.digest
+"""
+
+
+def first_seen(digests: Iterable[str]) -> dict[str, datetime]:
+    """When the first attempt with each template ended, by the few standing lines of it that were stored first."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT wanted.digest, min(first.at) FROM unnest(%s::text[]) AS wanted (digest),
+            LATERAL (SELECT verdict.happened_at AS at {_STANDING_LINE} ORDER BY line.id LIMIT {FEW}) AS first
+            GROUP BY wanted.digest
+            """,  # noqa: S608 -- made of constants
+            [list(digests)],
+        )
+        return dict(cursor.fetchall())
+
+
+def _latest_of(digests: Iterable[str]) -> dict[int, datetime]:
+    """The few lines of each template that were stored last and stand, with when their attempts ended."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT latest.id, latest.at FROM unnest(%s::text[]) AS wanted (digest),
+            LATERAL (SELECT line.id, verdict.happened_at AS at {_STANDING_LINE} ORDER BY line.id DESC LIMIT {FEW})
+            AS latest
+            """,  # noqa: S608 -- made of constants
+            [list(digests)],
+        )
+        return dict(cursor.fetchall())
 
 
 def known_as(ruleset: Ruleset, line: UnrecognisedLine) -> list[str]:
@@ -222,15 +277,24 @@ def versions_of(lines: QuerySet[UnrecognisedLine], field: Any) -> list[Version]:
     ]
 
 
-def totals(lines: QuerySet[UnrecognisedLine]) -> dict[str, Any]:
-    """A template's lines and attempts over all time."""
-    return lines.aggregate(
+def lines_of(digest: str) -> QuerySet[UnrecognisedLine]:
+    """The lines of a template that stand, of those that were stored last: its page counts and turns through these."""
+    latest = UnrecognisedLine.objects.filter(digest=digest).order_by("-pk").values("pk")[:MOST_LINES]
+    return UnrecognisedLine.objects.within(None, None).filter(pk__in=latest)
+
+
+def totals(digest: str, lines: QuerySet[UnrecognisedLine]) -> dict[str, Any]:
+    """A template's lines and attempts, of `lines_of`; `more` says that there may be more of them than are counted."""
+    found = lines.aggregate(
+        rows=Count("pk"),
         count=Sum("count"),
         attempts=Count("verdict__attempt_id", distinct=True),
         first=Min("verdict__happened_at"),
         last=Max("verdict__happened_at"),
         sources=ArrayAgg("source", distinct=True),
     )
+    first = first_seen([digest]).get(digest, found["first"])
+    return found | {"first": min(first, found["first"]), "more": found["rows"] == MOST_LINES}
 
 
 def command(line: UnrecognisedLine, draft: scaffold.Draft, form: "DraftForm") -> str:

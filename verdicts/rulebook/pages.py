@@ -5,7 +5,6 @@ from typing import Any
 from django.core.paginator import Paginator
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from rules.attempt import InputError
@@ -15,7 +14,7 @@ from verdicts.listing.paging import PAGE_SIZE, page_of
 from verdicts.models import Attempt, DriftCheck, Finding, UnrecognisedLine
 from verdicts.rulebook import catalogue, drift, find
 from verdicts.rulebook.drift_form import DriftForm
-from verdicts.rulebook.find import COUNTED, DraftForm, UnrecognisedForm
+from verdicts.rulebook.find import DraftForm, UnrecognisedForm
 
 RULES_A_PAGE = 50
 MOST_LATEST = 5
@@ -28,11 +27,13 @@ def catalogue_list(request: Request) -> HttpResponse:
     """The rules in force, filtered, sorted and paged by what the address says."""
     ruleset = conclude.current_ruleset()
     form = catalogue.RuleForm(request.GET, ruleset)
-    rows = form.rows({} if form.errors else find.uses(timezone.now() - COUNTED))
+    since = find.counted_since()
+    rows = form.rows({} if form.errors else find.uses(since))
     context = {
         "section": "rules",
         "tab": "catalogue",
         "form": form,
+        "since": since,
         "page": Paginator(rows, RULES_A_PAGE).get_page(request.GET.get("page")),
         "ruleset": ruleset,
     }
@@ -47,11 +48,12 @@ def rule_detail(request: Request, rule_id: str) -> HttpResponse:
     shown = catalogue.view(ruleset, rule_id)
     if shown is None and not Finding.objects.filter(rule=rule_id).exists():
         raise Http404
-    since = timezone.now() - COUNTED
+    since = find.counted_since()
     context: dict[str, Any] = {
         "section": "rules",
         "tab": "catalogue",
         "rule_id": rule_id,
+        "since": since,
         "shown": shown,
         "ruleset": ruleset,
         "use": find.uses(since, [rule_id]).get(rule_id, catalogue.Use()),
@@ -112,7 +114,7 @@ def unrecognised(request: Request) -> HttpResponse:
 @permitted(permissions.may_read)
 def template_detail(request: Request, digest: str) -> HttpResponse:
     """One template: where it was seen, with which versions, and the rule that could be made of it."""
-    lines = UnrecognisedLine.objects.within(None, None).filter(digest=digest)
+    lines = find.lines_of(digest)
     page = page_of(
         lines.select_related("verdict__attempt__cluster", "verdict__attempt__workload")
         .defer("verdict__body", "verdict__body_json", "verdict__attempt__body")
@@ -129,7 +131,7 @@ def template_detail(request: Request, digest: str) -> HttpResponse:
         "tab": "unrecognised",
         "line": newest,
         "page": page,
-        "totals": find.totals(lines),
+        "totals": find.totals(digest, lines),
         "rulesets": find.versions_of(lines, find.RULESET),
         "images": find.versions_of(lines, find.IMAGE),
         "known_as": find.known_as(conclude.current_ruleset(), newest),
