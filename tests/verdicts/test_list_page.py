@@ -391,7 +391,7 @@ def test_a_role_that_may_not_is_told_so_and_nothing_is_done(as_: Visitor, group:
 
 def test_what_names_no_row_changes_nothing(as_: Visitor) -> None:
     client = as_("lead")
-    assert "None is named. Nothing was done." in text_of(
+    assert "None is chosen. Nothing was done." in text_of(
         client.post("/verdicts/bulk/", {"action": "right", "row": "x"})
     )
     assert "Choose what to do" in text_of(client.post("/verdicts/bulk/", {"action": "", "row": "x"}))

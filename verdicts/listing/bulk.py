@@ -64,7 +64,7 @@ def apply(
     if not may(by, action):
         raise NotPermitted(_NEEDS[action])
     if not rows:
-        raise InputError("rows: none is named")
+        raise InputError("rows: none is chosen")
     if len(rows) > MOST_ROWS:
         raise InputError(f"rows: at most {MOST_ROWS} at once")
     if action is Action.WRONG and actual_domain is None:
