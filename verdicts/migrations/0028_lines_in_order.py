@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("verdicts", "0026_row_foreign")]
+    dependencies = [("verdicts", "0027_pairs")]
 
     operations = [
         migrations.RemoveIndex("unrecognisedline", "unrecognised_digest"),
