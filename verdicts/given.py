@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 import msgspec
+from django.contrib.auth.models import User
 from rest_framework.exceptions import (
     APIException,
     ParseError,
@@ -12,11 +13,14 @@ from rest_framework.exceptions import (
     ValidationError,
 )
 from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
 
 from verdicts import limits
 
 T = TypeVar("T")
 _PATH = re.compile(r"(?s)(.*) - at `\$(.*)`")
+#: A field of a body, and not the beginning of a sentence with a colon in it.
+_FIELD = re.compile(r"[A-Za-z_][\w.\[\]-]*")
 #: Errors beyond this many are not listed: a batch of the wrong shape has one in every record.
 MAX_ERRORS = 20
 
@@ -123,9 +127,22 @@ def only(data: Any, *fields: str) -> dict[str, Any]:
 
 
 def refused(error: Exception) -> ValidationError:
-    """An InputError of the engine or a service, "field: message", as an answer."""
+    """A writer's error as an answer: with the field where it is "field: message"."""
     field, _, message = str(error).partition(": ")
-    return ValidationError({field: [message]} if message else {"non_field_errors": [field]})
+    if message and _FIELD.fullmatch(field):
+        return ValidationError({field: [message]})
+    return ValidationError({"non_field_errors": [str(error)]})
+
+
+def checked(serializer: Any) -> dict[str, Any]:
+    """What a serializer of a request's body makes of it. Raises ValidationError."""
+    serializer.is_valid(raise_exception=True)
+    return cast("dict[str, Any]", serializer.validated_data)
+
+
+def user_of(request: Request) -> User:
+    """Who asks: the views' permissions let nobody in who is not logged in."""
+    return cast("User", request.user)
 
 
 def _place(error: msgspec.ValidationError, at: str) -> tuple[str, str]:

@@ -1,10 +1,9 @@
 """The REST API of verdicts: asking for them, reading them, comments and reviews."""
 
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
@@ -27,10 +26,7 @@ from verdicts import serializers as shapes
 from verdicts.api import Conflict, List, attempt_of
 from verdicts.choices import Label, Mode, RequestState
 from verdicts.expired import EvidenceExpired
-from verdicts.given import (
-    only,
-    refused,
-)
+from verdicts.given import checked, only, refused, user_of
 from verdicts.models import (
     AttributionRequest,
     Comment,
@@ -65,13 +61,12 @@ class Attributions(List):
         description="Ask for an attribution. The open request of the same mode is returned if there is one.",
     )
     def post(self, request: Request, pk: UUID) -> Response:
-        asked = shapes.AttributionOrderSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        mode = Mode(asked.validated_data["mode"])
-        wait = asked.validated_data.get("wait", FAST_WAIT if mode is Mode.FAST else 0.0)
+        asked = checked(shapes.AttributionOrderSerializer(data=request.data))
+        mode = Mode(asked["mode"])
+        wait = asked.get("wait", FAST_WAIT if mode is Mode.FAST else 0.0)
         attempt_of(pk)
         try:
-            made = conclude.request_attribution(pk, mode, by=cast("User", request.user))
+            made = conclude.request_attribution(pk, mode, by=user_of(request))
         except EvidenceExpired as error:
             raise Conflict(str(error)) from error
         made = conclude.answer_within(made.pk, wait)
@@ -163,7 +158,7 @@ class Comments(List):
         if not isinstance(text, str):
             raise ValidationError({"text": ["A text."]})
         try:
-            comment = talk.add_comment(pk, by=cast("User", request.user), text=text)
+            comment = talk.add_comment(pk, by=user_of(request), text=text)
         except Verdict.DoesNotExist as error:
             raise NotFound from error
         except InputError as error:
@@ -193,14 +188,12 @@ class Reviews(List):
 
     @extend_schema(request=shapes.ReviewOrderSerializer, responses={201: shapes.ReviewSerializer})
     def post(self, request: Request) -> Response:
-        said = shapes.ReviewOrderSerializer(data=request.data)
-        said.is_valid(raise_exception=True)
-        data = said.validated_data
+        data = checked(shapes.ReviewOrderSerializer(data=request.data))
         domain = data.get("actual_domain")
         try:
             review = record.record_review(
                 data["verdict"],
-                by=cast("User", request.user),
+                by=user_of(request),
                 label=Label(data["label"]),
                 actual_domain=Domain(domain) if domain else None,
                 actual_nodes=data["actual_nodes"],

@@ -1,10 +1,9 @@
 """Policies, their modes and records, and what was found afterwards, over the API: what the pages show and do."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -24,7 +23,7 @@ from recovery.policies.forms import LabelsForm, ScopesForm
 from recovery.words import CaseLabel, LabelBasis, Outcome, PolicyMode
 from verdicts.api import Conflict
 from verdicts.fleet.api import understood
-from verdicts.given import refused
+from verdicts.given import checked, refused, user_of
 from verdicts.listing.api_paging import Pages
 from verdicts.permissions import ReadOnly
 from verdicts.storable import storable_text
@@ -47,15 +46,6 @@ def _done(call: Callable[[], T]) -> T:
         raise refused(error) from error
 
 
-def _said(serializer: Any) -> dict[str, Any]:
-    serializer.is_valid(raise_exception=True)
-    return cast("dict[str, Any]", serializer.validated_data)
-
-
-def _user(request: Request) -> User:
-    return cast("User", request.user)
-
-
 def _policy(name: str) -> Policy:
     return get_object_or_404(find.policies(), name=name)
 
@@ -74,8 +64,8 @@ class Policies(generics.ListAPIView[Policy]):
 
     @extend_schema(request=shapes.CreateSerializer, responses={201: shapes.PolicySerializer})
     def post(self, request: Request) -> Response:
-        said = _said(shapes.CreateSerializer(data=request.data))
-        made = _done(lambda: record.create(said["name"], said["body"], by=_user(request), reason=said["reason"]))
+        said = checked(shapes.CreateSerializer(data=request.data))
+        made = _done(lambda: record.create(said["name"], said["body"], by=user_of(request), reason=said["reason"]))
         return Response(shapes.PolicySerializer(_policy(made.name)).data, status=status.HTTP_201_CREATED)
 
 
@@ -91,11 +81,13 @@ class PolicyDetail(APIView):
 
     @extend_schema(request=shapes.ChangeSerializer, responses={200: shapes.ChangedSerializer})
     def put(self, request: Request, name: str) -> Response:
-        said = _said(shapes.ChangeSerializer(data=request.data))
+        said = checked(shapes.ChangeSerializer(data=request.data))
         policy = _policy(name)
         before = find.present(policy)
         version = _done(
-            lambda: record.change(policy.pk, said["body"], by=_user(request), reason=said["reason"], seen=said["seen"])
+            lambda: record.change(
+                policy.pk, said["body"], by=user_of(request), reason=said["reason"], seen=said["seen"]
+            )
         )
         return Response(shapes.changed(before, version))
 
@@ -108,9 +100,9 @@ class RetirePolicy(APIView):
 
     @extend_schema(request=shapes.PolicyReasonSerializer, responses={200: shapes.PolicySerializer})
     def post(self, request: Request, name: str) -> Response:
-        said = _said(shapes.PolicyReasonSerializer(data=request.data))
+        said = checked(shapes.PolicyReasonSerializer(data=request.data))
         policy = _policy(name)
-        _done(lambda: record.retire(policy.pk, by=_user(request), reason=said["reason"]))
+        _done(lambda: record.retire(policy.pk, by=user_of(request), reason=said["reason"]))
         return Response(shapes.PolicySerializer(_policy(name)).data)
 
 
@@ -122,7 +114,7 @@ class TryPolicy(APIView):
 
     @extend_schema(request=shapes.TryPolicySerializer, responses={200: shapes.TriedPolicySerializer})
     def post(self, request: Request) -> Response:
-        said = _said(shapes.TryPolicySerializer(data=request.data))
+        said = checked(shapes.TryPolicySerializer(data=request.data))
         tried = _done(lambda: trial.run(said["body"], days=said["days"], cluster=storable_text(said["cluster"])))
         return Response(shapes.TriedPolicySerializer(tried).data)
 
@@ -174,8 +166,10 @@ class Promote(APIView):
 
     @extend_schema(request=shapes.PromoteSerializer, responses={201: shapes.PromotionSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        said = _said(shapes.PromoteSerializer(data=request.data))
-        made = _done(lambda: record.ask_promotion(pk, PolicyMode(said["to"]), by=_user(request), reason=said["reason"]))
+        said = checked(shapes.PromoteSerializer(data=request.data))
+        made = _done(
+            lambda: record.ask_promotion(pk, PolicyMode(said["to"]), by=user_of(request), reason=said["reason"])
+        )
         return Response(shapes.PromotionSerializer(made).data, status=status.HTTP_201_CREATED)
 
 
@@ -187,9 +181,9 @@ class Demote(APIView):
 
     @extend_schema(request=shapes.PromoteSerializer, responses={200: shapes.ScopeSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        said = _said(shapes.PromoteSerializer(data=request.data))
-        _done(lambda: record.demote_by_hand(pk, PolicyMode(said["to"]), by=_user(request), reason=said["reason"]))
-        return Response(shapes.ScopeSerializer(find.scope_row(pk), context={"user": _user(request)}).data)
+        said = checked(shapes.PromoteSerializer(data=request.data))
+        _done(lambda: record.demote_by_hand(pk, PolicyMode(said["to"]), by=user_of(request), reason=said["reason"]))
+        return Response(shapes.ScopeSerializer(find.scope_row(pk), context={"user": user_of(request)}).data)
 
 
 class Second(APIView):
@@ -200,7 +194,7 @@ class Second(APIView):
 
     @extend_schema(request=None, responses={200: shapes.PromotionSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        return Response(shapes.PromotionSerializer(_done(lambda: record.second(pk, by=_user(request)))).data)
+        return Response(shapes.PromotionSerializer(_done(lambda: record.second(pk, by=user_of(request)))).data)
 
 
 class Decline(APIView):
@@ -211,8 +205,8 @@ class Decline(APIView):
 
     @extend_schema(request=shapes.PolicyReasonSerializer, responses={200: shapes.PromotionSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        said = _said(shapes.PolicyReasonSerializer(data=request.data))
-        done = _done(lambda: record.decline(pk, by=_user(request), reason=said["reason"]))
+        said = checked(shapes.PolicyReasonSerializer(data=request.data))
+        done = _done(lambda: record.decline(pk, by=user_of(request), reason=said["reason"]))
         return Response(shapes.PromotionSerializer(done).data)
 
 
@@ -242,9 +236,9 @@ class GiveLabel(APIView):
 
     @extend_schema(request=shapes.GiveLabelSerializer, responses={201: shapes.CaseSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        said = _said(shapes.GiveLabelSerializer(data=request.data))
+        said = checked(shapes.GiveLabelSerializer(data=request.data))
         word, basis = CaseLabel(said["label"]), LabelBasis(said["basis"])
-        case = _done(lambda: labels.give(pk, word, basis, by=_user(request), text=said["text"]))
+        case = _done(lambda: labels.give(pk, word, basis, by=user_of(request), text=said["text"]))
         return Response(shapes.CaseSerializer(case).data, status=status.HTTP_201_CREATED)
 
 
@@ -261,6 +255,6 @@ class GiveOutcome(APIView):
 
     @extend_schema(request=shapes.GiveOutcomeSerializer, responses={200: shapes.ProposalOutcomeSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        said = _said(shapes.GiveOutcomeSerializer(data=request.data))
-        row = _done(lambda: labels.give_outcome(pk, Outcome(said["outcome"]), by=_user(request), text=said["text"]))
+        said = checked(shapes.GiveOutcomeSerializer(data=request.data))
+        row = _done(lambda: labels.give_outcome(pk, Outcome(said["outcome"]), by=user_of(request), text=said["text"]))
         return Response(shapes.ProposalOutcomeSerializer(row).data)

@@ -21,7 +21,7 @@ from recovery.permissions import ReadOr
 from recovery.retention import find, forms, holds
 from recovery.retention.due import holds_over
 from verdicts.fleet.api import understood
-from verdicts.given import refused
+from verdicts.given import checked, refused, user_of
 from verdicts.keeping import OF_ATTEMPTS
 from verdicts.listing.api_paging import Pages
 from verdicts.models import Attempt, Tombstone
@@ -210,7 +210,7 @@ class Holds(_Listed):
 
     @extend_schema(request=HoldPlaceSerializer, responses={201: HoldSerializer})
     def post(self, request: Request) -> Response:
-        said, by = _checked(HoldPlaceSerializer, request), _user(request)
+        said, by = checked(HoldPlaceSerializer(data=request.data)), user_of(request)
         try:
             made = holds.place(
                 forms.scope_of(said),
@@ -222,16 +222,6 @@ class Holds(_Listed):
         except ValueError as error:
             raise refused(error) from error
         return Response(_detail(made.pk), status=status.HTTP_201_CREATED)
-
-
-def _checked(shape: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    given = shape(data=request.data)
-    given.is_valid(raise_exception=True)
-    return cast("dict[str, Any]", given.validated_data)
-
-
-def _user(request: Request) -> User:
-    return cast("User", request.user)
 
 
 def _detail(hold_id: UUID) -> dict[str, Any]:
@@ -260,9 +250,9 @@ class _Changes(APIView):
 
     def changed(self, request: Request, pk: UUID, shape: type[serializers.Serializer[Any]]) -> Response:
         """The hold afterwards, or what stood in the way."""
-        said = _checked(shape, request)
+        said = checked(shape(data=request.data))
         try:
-            self.change(pk, said, _user(request))
+            self.change(pk, said, user_of(request))
         except Hold.DoesNotExist as error:
             raise NotFound from error
         except NotPermitted as error:

@@ -1,9 +1,8 @@
 """Proposals and what keeps them from harm over the API: what the pages show and do, with the same parameters."""
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
@@ -27,6 +26,7 @@ from recovery.review.propose_pages import action_kind
 from recovery.words import BrakeKind
 from verdicts.api import Conflict
 from verdicts.fleet.api import understood
+from verdicts.given import checked, refused, user_of
 from verdicts.listing.api_paging import Pages
 from verdicts.listing.form import ListForm
 from verdicts.models import Attempt
@@ -57,23 +57,6 @@ class _Listed(generics.ListAPIView[Any]):
         return form.rows()  # type: ignore[attr-defined]
 
 
-def _checked(serializer: Any) -> dict[str, Any]:
-    serializer.is_valid(raise_exception=True)
-    return cast("dict[str, Any]", serializer.validated_data)
-
-
-def _user(request: Request) -> User:
-    return cast("User", request.user)
-
-
-def _wrong(error: Exception) -> ValidationError:
-    """A writer's error as the API's: with the field, where it names one."""
-    field, colon, rest = str(error).partition(": ")
-    if colon and field.replace("_", "").isalpha():
-        return ValidationError({field: [rest]})
-    return ValidationError([str(error)])
-
-
 class Proposals(_Listed):
     """Proposals: list them, or propose an action by hand."""
 
@@ -98,20 +81,20 @@ class Proposals(_Listed):
 
     @extend_schema(request=shapes.ProposeSerializer, responses={201: shapes.ProposalSerializer})
     def post(self, request: Request) -> Response:
-        said = _checked(shapes.ProposeSerializer(data=request.data))
+        said = checked(shapes.ProposeSerializer(data=request.data))
         attempt = Attempt.objects.filter(pk=said["attempt"]).first()
         if attempt is None:
             raise ValidationError({"attempt": ["There is none of this id."]})
         try:
             made = propose.propose_by_hand(
-                attempt, action_kind(said["action"]), said.get("nodes", []), by=_user(request), reason=said["reason"]
+                attempt, action_kind(said["action"]), said.get("nodes", []), by=user_of(request), reason=said["reason"]
             )
         except decide.Guarded as error:
             raise Conflict(str(error)) from error
         except decide.NotPermitted as error:
             raise PermissionDenied(str(error)) from error
         except ValueError as error:
-            raise _wrong(error) from error
+            raise refused(error) from error
         return Response(_detail(made.pk), status=status.HTTP_201_CREATED)
 
 
@@ -141,9 +124,9 @@ class Decide(APIView):
 
     @extend_schema(request=shapes.DecideSerializer, responses={200: shapes.ProposalSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        said = _checked(shapes.DecideSerializer(data=request.data))
+        said = checked(shapes.DecideSerializer(data=request.data))
         seen, reason, text = (said.get(name, "") for name in ("seen", "reason", "text"))
-        by = _user(request)
+        by = user_of(request)
         try:
             match said["decision"]:
                 case "approve":
@@ -161,7 +144,7 @@ class Decide(APIView):
         except decide.NotPermitted as error:
             raise PermissionDenied(str(error)) from error
         except ValueError as error:
-            raise _wrong(error) from error
+            raise refused(error) from error
         return Response(_detail(pk))
 
 
@@ -180,9 +163,9 @@ class Lift(APIView):
 
     @extend_schema(request=shapes.ReasonSerializer, responses={200: shapes.ExclusionSerializer})
     def post(self, request: Request, pk: int) -> Response:
-        said = _checked(shapes.ReasonSerializer(data=request.data))
+        said = checked(shapes.ReasonSerializer(data=request.data))
         try:
-            exclusions.lift(pk, by=_user(request), reason=said["reason"])
+            exclusions.lift(pk, by=user_of(request), reason=said["reason"])
         except Exclusion.DoesNotExist as error:
             raise NotFound from error
         except ValueError as error:
@@ -205,9 +188,9 @@ class CloseSharedCause(APIView):
 
     @extend_schema(request=shapes.ReasonSerializer, responses={200: shapes.IncidentSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        said = _checked(shapes.ReasonSerializer(data=request.data))
+        said = checked(shapes.ReasonSerializer(data=request.data))
         try:
-            closed = incidents.close(pk, by=_user(request), reason=said["reason"])
+            closed = incidents.close(pk, by=user_of(request), reason=said["reason"])
         except Incident.DoesNotExist as error:
             raise NotFound from error
         except ValueError as error:
@@ -229,12 +212,12 @@ class Brakes(generics.ListAPIView[Any]):
 
     @extend_schema(request=shapes.PullSerializer, responses={201: shapes.BrakeSerializer})
     def post(self, request: Request) -> Response:
-        said = _checked(shapes.PullSerializer(data=request.data))
+        said = checked(shapes.PullSerializer(data=request.data))
         try:
             cluster = cluster_of(said["cluster"]) if said.get("cluster") else None
-            pulled = brakes.pull(cluster, BrakeKind.STOP, said["reason"], _user(request))
+            pulled = brakes.pull(cluster, BrakeKind.STOP, said["reason"], user_of(request))
         except ValueError as error:
-            raise _wrong(error) from error
+            raise refused(error) from error
         return Response(shapes.BrakeSerializer(pulled).data, status=status.HTTP_201_CREATED)
 
 
@@ -246,9 +229,9 @@ class ReleaseBrake(APIView):
 
     @extend_schema(request=shapes.ReasonSerializer, responses={200: shapes.BrakeSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        said = _checked(shapes.ReasonSerializer(data=request.data))
+        said = checked(shapes.ReasonSerializer(data=request.data))
         try:
-            released = brakes.release(pk, by=_user(request), reason=said["reason"])
+            released = brakes.release(pk, by=user_of(request), reason=said["reason"])
         except Brake.DoesNotExist as error:
             raise NotFound from error
         except brakes.NotPermitted as error:
@@ -268,18 +251,18 @@ class Vetoes(_Listed):
 
     @extend_schema(request=shapes.ProtectSerializer, responses={201: shapes.VetoSerializer})
     def post(self, request: Request) -> Response:
-        said = _checked(shapes.ProtectSerializer(data=request.data))
+        said = checked(shapes.ProtectSerializer(data=request.data))
         try:
             made = brakes.set_veto(
                 cluster_of(said["cluster"]),
                 veto_kind(said["kind"]),
                 said["value"],
                 reason=said["reason"],
-                by=_user(request),
+                by=user_of(request),
                 until=until(said.get("hours")),
             )
         except ValueError as error:
-            raise _wrong(error) from error
+            raise refused(error) from error
         return Response(shapes.VetoSerializer(made).data, status=status.HTTP_201_CREATED)
 
 
@@ -291,9 +274,9 @@ class EndVeto(APIView):
 
     @extend_schema(request=shapes.ReasonSerializer, responses={200: shapes.VetoSerializer})
     def post(self, request: Request, pk: UUID) -> Response:
-        said = _checked(shapes.ReasonSerializer(data=request.data))
+        said = checked(shapes.ReasonSerializer(data=request.data))
         try:
-            ended = brakes.end_veto(pk, by=_user(request), reason=said["reason"])
+            ended = brakes.end_veto(pk, by=user_of(request), reason=said["reason"])
         except Veto.DoesNotExist as error:
             raise NotFound from error
         except ValueError as error:
