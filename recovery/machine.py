@@ -1,4 +1,4 @@
-"""What may follow what. The code, the database's own trigger and the property test all read these tables."""
+"""What may follow what. The code asks these tables; the database has them as triggers, and a test compares the two."""
 
 from collections.abc import Mapping
 

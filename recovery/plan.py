@@ -6,6 +6,8 @@ import hashlib
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -85,6 +87,24 @@ def canonical(plan: Plan) -> bytes:
 def digest(plan: Plan) -> str:
     """What an approver has seen: SHA-256 of the plan's canonical JSON."""
     return hashlib.sha256(canonical(plan)).hexdigest()
+
+
+def columns(plan: Plan) -> dict[str, Any]:
+    """What a proposal's row has of its plan, which stands in it frozen, as it is hashed."""
+    raw = canonical(plan)
+    return {
+        "pk": UUID(plan.id),
+        "attempt_id": UUID(plan.attempt),
+        "cause": plan.cause,
+        "action": plan.action.value,
+        "mode": plan.mode.value,
+        "nodes": plan.nodes,
+        "plan": msgspec.json.decode(raw),
+        "plan_json": raw.decode(),
+        "plan_sha256": digest(plan),
+        "approvals_needed": plan.approvals_needed,
+        "expires_at": plan.expires,
+    }
 
 
 def decode(raw: bytes | str) -> Plan:

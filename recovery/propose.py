@@ -303,27 +303,16 @@ def _write(
     drawn: bool = True,
 ) -> Proposal:
     """Write a proposal with its frozen plan, and its entry in the ledger."""
-    raw = plans.canonical(plan)
     rule = rule_of(version) if version is not None and drawn else None
     automatic = plan.mode is PolicyMode.AUTOMATIC
     proposal = Proposal.objects.create(
-        pk=UUID(plan.id),
-        attempt=basis.attempt,
+        **plans.columns(plan),
         verdict=verdict,
         anomaly_id=basis.anomaly,
         scope=scope,
         version=version,
         made_by=by,
-        cause=plan.cause,
-        action=plan.action.value,
-        mode=plan.mode.value,
         state=state.value,
-        nodes=plan.nodes,
-        plan=msgspec.json.decode(raw),
-        plan_json=raw.decode(),
-        plan_sha256=plans.digest(plan),
-        approvals_needed=plan.approvals_needed,
-        expires_at=plan.expires,
         decided_at=timezone.now() if state is ProposalState.APPROVED else None,
         must_label=rule is not None and _is_drawn(plan.id, "label", rule.label_share),
         sampled=rule is not None and automatic and _is_drawn(plan.id, "sample", rule.sample_share),

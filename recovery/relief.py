@@ -1,9 +1,7 @@
 """Proposals that give a node back. They need no approval and no guard but that the node is one that Inquest took."""
 
 from datetime import timedelta
-from uuid import UUID
 
-import msgspec
 from django.contrib.auth.models import User
 from django.utils import timezone
 
@@ -55,21 +53,10 @@ def propose_relief(
             return known
         return None
     plan = _plan(exclusion, actor, reason)
-    raw = plans.canonical(plan)
     proposal = Proposal.objects.create(
-        pk=UUID(plan.id),
-        attempt_id=exclusion.attempt_id,
+        **plans.columns(plan),
         made_by=by,
-        cause=cause_of(exclusion),
-        action=plan.action.value,
-        mode=PolicyMode.ADVISORY.value,
         state=state.value,
-        nodes=plan.nodes,
-        plan=msgspec.json.decode(raw),
-        plan_json=raw.decode(),
-        plan_sha256=plans.digest(plan),
-        approvals_needed=1,
-        expires_at=plan.expires,
         decided_at=timezone.now() if state is ProposalState.APPROVED else None,
     )
     ledger.record(
