@@ -9,14 +9,13 @@ from pathlib import Path
 
 import django_stubs_ext
 import environ
-from celery.schedules import crontab
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-from attribution_site import keep_settings, logs, sso_settings, webhooks
+from attribution_site import beat_settings, keep_settings, logs, sso_settings, webhooks
 from attribution_site.secret import key_from
 from rules.redact import Redactor
 from rules.redaction_file import RedactionError, read_redaction_file
@@ -175,92 +174,9 @@ CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_MAX_TASKS_PER_CHILD = 500
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
-# The schedule is this table; nothing about it is worth keeping in a file between starts.
+# Nothing about the schedule is worth keeping in a file between starts.
 CELERY_BEAT_SCHEDULER = "celery.beat.Scheduler"
-CELERY_BEAT_SCHEDULE = {
-    "verdicts.sweep": {
-        "task": "verdicts.sweep",
-        "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=5)),
-        "options": {"expires": 60},
-    },
-    "verdicts.check_sources": {
-        "task": "verdicts.check_sources",
-        "schedule": timedelta(seconds=env.int("INQUEST_CHECK_SECONDS", default=300)),
-        "options": {"expires": 240, "queue": "inquest-collect"},
-    },
-    "verdicts.tell": {
-        "task": "verdicts.tell",
-        "schedule": timedelta(seconds=env.int("INQUEST_TELL_SECONDS", default=30)),
-        "options": {"expires": 120},
-    },
-    "recovery.take_in": {
-        "task": "recovery.take_in",
-        "schedule": timedelta(seconds=env.int("INQUEST_LEDGER_INTAKE_SECONDS", default=10)),
-        "options": {"expires": 60},
-    },
-    "recovery.checkpoint": {
-        "task": "recovery.checkpoint",
-        "schedule": timedelta(seconds=env.int("INQUEST_LEDGER_CHECKPOINT_SECONDS", default=600)),
-        "options": {"expires": 600},
-    },
-    "recovery.watch": {
-        "task": "recovery.watch",
-        "schedule": timedelta(seconds=env.int("INQUEST_WATCH_SECONDS", default=15)),
-        "options": {"expires": 60},
-    },
-    "recovery.read_progress": {
-        "task": "recovery.read_progress",
-        "schedule": timedelta(seconds=env.int("INQUEST_READ_PROGRESS_SECONDS", default=15)),
-        "options": {"expires": 60, "queue": "inquest-collect"},
-    },
-    "recovery.sweep": {
-        "task": "recovery.sweep",
-        "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=5)),
-        "options": {"expires": 60},
-    },
-    "recovery.sweep_exports": {
-        "task": "recovery.sweep_exports",
-        "schedule": timedelta(seconds=15),
-        "options": {"expires": 60},
-    },
-    "recovery.sweep_replays": {
-        "task": "recovery.sweep_replays",
-        "schedule": timedelta(seconds=env.int("INQUEST_SWEEP_SECONDS", default=5)),
-        "options": {"expires": 60},
-    },
-    "recovery.sweep_policies": {
-        "task": "recovery.sweep_policies",
-        "schedule": timedelta(seconds=300),
-        "options": {"expires": 240},
-    },
-    "recovery.expire": {
-        "task": "recovery.expire",
-        "schedule": timedelta(seconds=env.int("INQUEST_EXPIRE_SECONDS", default=600)),
-        "options": {"expires": 540},
-    },
-    "recovery.verify": {
-        "task": "recovery.verify",
-        "schedule": timedelta(seconds=env.int("INQUEST_VERIFY_SECONDS", default=10)),
-        "options": {"expires": 30},
-    },
-    # Whether a drill is due is looked at often: an interval of a week would start anew whenever beat does.
-    "recovery.drill": {
-        "task": "recovery.drill",
-        "schedule": timedelta(seconds=600),
-        "options": {"expires": 540},
-    },
-    # At a time, not at an interval: an interval starts anew whenever beat does.
-    "verdicts.fold_tally": {
-        "task": "verdicts.fold_tally",
-        "schedule": crontab(minute="41"),
-        "options": {"expires": 1800},
-    },
-    "verdicts.drift": {
-        "task": "verdicts.drift",
-        "schedule": crontab(minute="17", hour="5"),
-        "options": {"expires": 12 * 3600},
-    },
-}
+CELERY_BEAT_SCHEDULE = beat_settings.read(env)
 
 # --- Clusters -----------------------------------------------------------------------------------
 
