@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from recovery.record import again
+from recovery.record import again, beside
 from recovery.record.cli import keys_of, refuse
 from recovery.record.container import BadRecord
 from recovery.record.read import open_record
@@ -21,7 +21,7 @@ def explain(
     keys = keys_of(key_file)
     try:
         with path.open("rb") as file:
-            record = open_record(file, keys)
+            record = open_record(file, keys, beside.near(path))
             found = again.conclude(record, number)
             today = load_ruleset(site)
             changed = again.otherwise(record, found, today)

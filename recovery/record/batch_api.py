@@ -59,7 +59,10 @@ class BatchSerializer(serializers.Serializer[Any]):
 
 
 class BatchRecordSerializer(serializers.ModelSerializer[ExportedRecord]):
-    """One record of a batch. `sha256` is that of its file."""
+    """One record of a batch. `size` and `sha256` are as it stands in the zip of all, with its rulesets beside it.
+
+    Fetched alone it has them in it.
+    """
 
     file_url = serializers.SerializerMethodField()
 

@@ -11,7 +11,7 @@ from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
 from recovery.models import ExportBatch, ExportedRecord
-from recovery.record import export
+from recovery.record import bag, beside, export
 from recovery.record.batch import STOPPED, folder_of
 from verdicts.choices import RequestState
 
@@ -118,13 +118,19 @@ class OfWhole:
 
 
 def of_whole(batch: ExportBatch) -> list[OfWhole]:
-    """All records that are written."""
+    """All records that are written, and the rulesets that they share."""
     rows = ExportedRecord.objects.filter(batch=batch).exclude(file="").order_by("place", "pk")
     folder = folder_of(batch.pk)
-    return [
+    records = [
         OfWhole(export.name_of(attempt), folder / file, digest)
         for attempt, file, digest in rows.values_list("attempt_id", "file", "sha256")
     ]
+    return records and records + [_shared(path) for path in beside.shared(folder)]
+
+
+def _shared(path: Path) -> OfWhole:
+    with path.open("rb") as file:
+        return OfWhole(f"{beside.FOLDER}/{path.name}", path, bag.digest_of(file, path.stat().st_size))
 
 
 def not_written(batch: ExportBatch) -> Iterable[tuple[str, str]]:

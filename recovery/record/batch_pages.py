@@ -1,5 +1,6 @@
 """The pages of batches: what was asked for, how far it is, and what can be taken away."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -15,8 +16,9 @@ from django.views.decorators.http import require_POST, require_safe
 from recovery import permissions
 from recovery.ledger.entries import Actor, record
 from recovery.models import ExportBatch, ExportedRecord
+from recovery.record import bag, batch_find, batch_zip, beside, export
 from recovery.record import batch as writing
-from recovery.record import batch_find, batch_zip, export
+from recovery.record.container import BadRecord
 from recovery.words import EntryKind
 from rules.attempt import InputError
 from verdicts.choices import RequestState
@@ -24,6 +26,8 @@ from verdicts.guard import Request, part_wanted, permitted
 from verdicts.listing.filter_form import Chip, FilterForm
 from verdicts.listing.paging import page_of
 from verdicts.listing.read import asked
+
+log = logging.getLogger(__name__)
 
 #: Records that failed and are told at the head of the page.
 MOST_FAILED = 20
@@ -154,11 +158,17 @@ def record_sent(one: ExportBatch, attempt_id: UUID, *, by: User, via: str) -> Ht
     path = batch_find.path_of(row) if row is not None else None
     if row is None or path is None:
         raise Http404
-    said = {"what": "record", "via": via, "batch": one.pk, "sha256": row.sha256}
+    try:
+        whole = beside.completed(path)
+    except (BadRecord, OSError) as error:
+        log.error("the record %s cannot be sent: %s", path, error)
+        raise Http404 from error
+    said = {"what": "record", "via": via, "batch": one.pk, "sha256": bag.digest_of(whole, whole.seek(0, 2))}
+    whole.seek(0)
     with transaction.atomic():
         record(EntryKind.EXPORTED, actor=Actor.user(by), subject=one, attempt=attempt_id, body=said)
     response = FileResponse(
-        path.open("rb"), as_attachment=True, filename=export.name_of(attempt_id), content_type="application/zip"
+        whole, as_attachment=True, filename=export.name_of(attempt_id), content_type="application/zip"
     )
     response["X-Content-Type-Options"] = "nosniff"
     return response  # type: ignore[return-value]

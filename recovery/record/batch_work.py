@@ -96,7 +96,7 @@ def _written(row: ExportedRecord) -> Written:
     partial = place / f"{row.attempt_id}.{row.fence}.partial"
     try:
         with open(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as out:
-            export.write(row.attempt_id, out)
+            export.write(row.attempt_id, out, share=place)
             size = out.seek(0, os.SEEK_END)
             digest = bag.digest_of(out, size)
             out.flush()

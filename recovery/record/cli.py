@@ -8,6 +8,7 @@ from typing import NoReturn
 import click
 
 from recovery.ledger import keys as ledger_keys
+from recovery.record import beside
 from recovery.record.container import BadRecord
 from recovery.record.read import Report, open_record
 from rules.verdict import plain_text
@@ -30,7 +31,7 @@ def verify(file: Path, key_file: Path | None, quiet: bool) -> None:
     keys = keys_of(key_file)
     try:
         with file.open("rb") as opened:
-            report = open_record(opened, keys).report
+            report = open_record(opened, keys, beside.near(file)).report
     except BadRecord as error:
         refuse(error)
     except OSError as error:
@@ -76,6 +77,8 @@ def said(report: Report, *, known: bool) -> list[str]:
         signed,
         f"Ledger: {report.entries} entries; {report.in_ledger} of {report.verdicts} verdicts stand in it as here.",
     ]
+    if report.beside:
+        lines.append(f"Beside it: {', '.join(report.beside)}, as when it was made.")
     if report.erased:
         lines.append(f"{report.erased} texts of the ledger were erased; their hashes stand.")
     if not report.covered:

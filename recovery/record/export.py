@@ -22,7 +22,7 @@ from recovery.ledger import export as ledger_export
 from recovery.ledger import keys as ledger_keys
 from recovery.ledger.entries import Actor
 from recovery.models import LedgerCheckpoint, LedgerEntry
-from recovery.record import bag, page, rows
+from recovery.record import bag, beside, page, rows
 from recovery.record.mark import BASE
 from recovery.record.read import About, Missing, VerdictOf
 from recovery.retention import of_record
@@ -85,8 +85,11 @@ def name_of(attempt_id: UUID) -> str:
     return f"{BASE}{attempt_id}.zip"
 
 
-def write(attempt_id: UUID, out: BinaryIO, *, at: datetime | None = None) -> None:
-    """Write the record of an attempt. Raises Attempt.DoesNotExist and NotMade."""
+def write(attempt_id: UUID, out: BinaryIO, *, at: datetime | None = None, share: Path | None = None) -> None:
+    """Write the record of an attempt; with `share` its rulesets into that folder, where they lie once for many records.
+
+    Raises Attempt.DoesNotExist and NotMade.
+    """
     at = at or timezone.now()
     sign = _signer()
     with _one_state():
@@ -95,11 +98,11 @@ def write(attempt_id: UUID, out: BinaryIO, *, at: datetime | None = None) -> Non
             ("Bagging-Date", f"{at:%Y-%m-%d}"),
             ("Bag-Software-Agent", "Inquest"),
             ("External-Identifier", str(attempt.pk)),
-            ("Inquest-Schema", bag.SCHEMA),
+            ("Inquest-Schema", bag.SCHEMA if share is None else bag.SHARED),
             *of_record.tags(attempt, at),
         )
-        with bag.BagWriter(out, str(attempt.pk)) as writer:
-            told = _Told(attempt, writer)
+        with bag.BagWriter(out, str(attempt.pk), shares=share is not None) as writer:
+            told = _Told(attempt, writer, share)
             told.payload()
             writer.close(info, page.page(told.shown, dict(info)), sign)
 
@@ -139,8 +142,8 @@ def _one_state() -> Iterator[None]:
 class _Told:
     """Writes the payload, and keeps of it what the page shows."""
 
-    def __init__(self, attempt: Attempt, writer: bag.BagWriter) -> None:
-        self._attempt, self._writer = attempt, writer
+    def __init__(self, attempt: Attempt, writer: bag.BagWriter, share: Path | None) -> None:
+        self._attempt, self._writer, self._share = attempt, writer, share
         self._missing: list[Missing] = []
         self.shown: dict[str, Any] = {"attempt": attempt, "ledger": []}
 
@@ -198,8 +201,13 @@ class _Told:
             if text is None:
                 said = "its text was not kept: it was used before texts were"
                 self._missing.append(Missing(input=f"ruleset:{digest}", said=said))
+                continue
+            name = f"{beside.FOLDER}/{digest}.jsonl"
+            if self._share is None:
+                self._writer.add(name, [text])
             else:
-                self._writer.add(f"rulesets/{digest}.jsonl", [text])
+                beside.put(self._share, name, text)
+                self._writer.beside(name, text)
         if newest is None:
             self._missing.append(Missing(input="verdict", said="the attempt has no verdict"))
         elif newest.generation < self._attempt.generation:

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from recovery.ledger.entries import Actor, record, spelled
-from recovery.record import bag, export
+from recovery.record import bag, beside, export
 from recovery.record.batch import attempts_of
 from recovery.record.container import BadRecord
 from recovery.record.read import open_record
@@ -136,13 +136,13 @@ def fill(
 
 
 def sums(folder: Path, told: List) -> None:
-    """Write the checksums of all records, as `sha256sum --check` reads them."""
+    """Write the checksums of all records and of what they share, as `sha256sum --check` reads them."""
     lines = []
-    for attempt in told.attempts:
-        path = folder / export.name_of(attempt)
+    for path in [*(folder / export.name_of(attempt) for attempt in told.attempts), *beside.shared(folder)]:
         if path.exists():
             with path.open("rb") as file:
-                lines.append(f"{bag.digest_of(file, path.stat().st_size)}  {path.name}\n")
+                digest = bag.digest_of(file, path.stat().st_size)
+            lines.append(f"{digest}  {path.relative_to(folder).as_posix()}\n")
     _put(folder / SUMS, "".join(lines).encode())
 
 
@@ -150,7 +150,7 @@ def _is_whole(path: Path, attempt: UUID, keys: Collection[str]) -> bool:
     """Whether a record is there, verifies and is of the attempt: a partial or changed one is written again."""
     try:
         with path.open("rb") as file:
-            return open_record(file, keys).report.attempt == str(attempt)
+            return open_record(file, keys, beside.near(path)).report.attempt == str(attempt)
     except FileNotFoundError:
         return False
     except BadRecord:
@@ -159,7 +159,7 @@ def _is_whole(path: Path, attempt: UUID, keys: Collection[str]) -> bool:
 
 def _write(path: Path, attempt: UUID, at: datetime | None) -> None:
     with _under(path) as out:
-        export.write(attempt, out, at=at)
+        export.write(attempt, out, at=at, share=path.parent)
 
 
 def _put(path: Path, content: bytes) -> None:

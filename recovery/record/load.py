@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from recovery.ledger import entries as ledger
 from recovery.ledger import keys as ledger_keys
 from recovery.ledger.entries import Actor
-from recovery.record import again, extend
+from recovery.record import again, beside, extend
 from recovery.record.container import BadRecord
 from recovery.record.read import Record, VerdictOf, open_record
 from recovery.retention import of_record
@@ -78,14 +78,16 @@ def known_keys() -> frozenset[str]:
     return ledger_keys.public_keys(text) | {own}
 
 
-def load(file: BinaryIO, keys: frozenset[str], *, actor: Actor, by: User | None = None) -> Loaded:
+def load(
+    file: BinaryIO, keys: frozenset[str], *, actor: Actor, by: User | None = None, near: beside.Finder = beside.nowhere
+) -> Loaded:
     """Verify a record and store it as an imported attempt, once; a newer one goes on where it ended.
 
-    `keys` are those that may have signed it.
+    `keys` are those that may have signed it. Rulesets that it shares with others are taken from `near`, else from here.
 
     Raises BadRecord where it does not verify, and InputError where it cannot be stored here.
     """
-    record = open_record(file, keys)
+    record = open_record(file, keys, lambda name: near(name) or _kept_here(name))
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", _LOCK)
@@ -95,6 +97,12 @@ def load(file: BinaryIO, keys: frozenset[str], *, actor: Actor, by: User | None 
         if known.payload == record.report.payload:
             return Loaded(known.attempt_id, new=False, observations=0, verdicts=0)
         return _extend(record, known, actor, by)
+
+
+def _kept_here(name: str) -> bytes | None:
+    """The text of a ruleset that verdicts of this site were made with, by its name beside a record."""
+    version = RulesetVersion.objects.filter(digest=Path(name).stem).first()
+    return ruleset_text.kept(version) if version is not None else None
 
 
 def said(loaded: Loaded) -> str:

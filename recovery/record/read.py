@@ -3,9 +3,10 @@
 Nothing of a record is used before the whole of it was verified.
 """
 
+import io
 import re
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import BinaryIO, TypeVar
@@ -14,7 +15,7 @@ import msgspec
 
 from recovery.ledger import chain
 from recovery.ledger import keys as ledger_keys
-from recovery.record import bag
+from recovery.record import bag, beside
 from recovery.record.bag import Signature
 from recovery.record.container import DAMAGED, MOST_BYTES, BadRecord, blocks, check_container, lines, whole
 from recovery.record.mark import BASE, DECLARATION
@@ -71,7 +72,7 @@ class About(msgspec.Struct, frozen=True):
 class Report:
     """What was found. `payload` is the hash of the manifest: one state of an attempt has one.
 
-    `covered` says that a checkpoint covers the whole ledger extract.
+    `covered` says that a checkpoint covers the whole ledger extract, `beside` what was read beside the file.
     """
 
     attempt: str
@@ -87,13 +88,14 @@ class Report:
     covered: bool = True
     sealed: bool = True
     missing: list[Missing] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
 
 
 class Record:
     """A record that was verified; it is read while its file is open."""
 
-    def __init__(self, archive: zipfile.ZipFile, base: str, report: Report) -> None:
-        self._zip, self._base = archive, base
+    def __init__(self, archive: zipfile.ZipFile, base: str, report: Report, near: Mapping[str, bytes]) -> None:
+        self._zip, self._base, self._near = archive, base, near
         self.report = report
         self.about = self.read("about.json", About)
         self.verdicts = self.read("verdicts.json", list[VerdictOf])
@@ -106,7 +108,7 @@ class Record:
 
     def has(self, name: str) -> bool:
         """Whether the payload has a file."""
-        return f"{self._base}/data/{name}" in self._zip.NameToInfo
+        return name in self._near or f"{self._base}/data/{name}" in self._zip.NameToInfo
 
     def whole(self, name: str) -> bytes:
         """A file of the payload. Raises BadRecord."""
@@ -114,6 +116,8 @@ class Record:
 
     def lines(self, name: str) -> Iterator[bytes]:
         """A file of the payload by its lines, one in memory at a time. Raises BadRecord."""
+        if name in self._near:
+            return iter(io.BytesIO(self._near[name]))
         return lines(self._zip, f"{self._base}/data/{name}")
 
     def read(self, name: str, kind: type[Told]) -> Told:
@@ -134,13 +138,14 @@ class Record:
         return self.whole(f"verdicts/{verdict.number:04}.json")
 
 
-def open_record(file: BinaryIO, keys: Collection[str] = ()) -> Record:
+def open_record(file: BinaryIO, keys: Collection[str] = (), near: beside.Finder = beside.nowhere) -> Record:
     """Verify a record and open it. `keys` are the public keys that may have signed it; without, any.
 
+    `near` gives what lies beside a record of an export whose records share their rulesets.
     Raises BadRecord with the first thing that is wrong.
     """
     try:
-        return _Reading(file, frozenset(keys)).record()
+        return _Reading(file, frozenset(keys), near).record()
     except Refused as error:
         raise BadRecord(str(error)) from error
     except DAMAGED as error:
@@ -150,8 +155,11 @@ def open_record(file: BinaryIO, keys: Collection[str] = ()) -> Record:
 class _Reading:
     """The steps of verifying: container, signature, checksums, ledger, and whether the parts agree."""
 
-    def __init__(self, file: BinaryIO, keys: frozenset[str]) -> None:
-        self._keys = keys
+    def __init__(self, file: BinaryIO, keys: frozenset[str], near: beside.Finder) -> None:
+        self._keys, self._find = keys, near
+        self._near: dict[str, bytes] = {}
+        self._absent: list[str] = []
+        self._fetch: dict[str, int] = {}
         sealed = check_container(file)
         self._zip = zipfile.ZipFile(file)
         self._base, self._entries = self._listed()
@@ -168,10 +176,15 @@ class _Reading:
     def record(self) -> Record:
         """The record, if all is as it was written. Raises BadRecord."""
         self._payload()
-        record = Record(self._zip, self._base, self.report)
+        record = Record(self._zip, self._base, self.report, self._near)
         if record.about.attempt != self.report.attempt:
             raise BadRecord("the parts are of different attempts")
         self._agree(record, self._ledger(record))
+        if self._absent:
+            raise BadRecord(
+                f"{', '.join(self._absent)} is not beside the record: all else is as it was written. Take the folder"
+                f" {beside.FOLDER} of the export that the record comes from, or the record of this attempt alone"
+            )
         self.report.missing = record.read("missing.json", list[Missing])
         return record
 
@@ -223,9 +236,9 @@ class _Reading:
 
     def _tags(self, tagged: bytes) -> dict[str, str]:
         told = _manifest(tagged, bag.TAGMANIFEST)
-        if set(told) != set(bag.TAGS):
+        if set(told) - {bag.FETCH} != set(bag.TAGS):
             raise BadRecord(f"{bag.TAGMANIFEST} does not name the files that it should")
-        for name in bag.TAGS:
+        for name in told:
             if sha256(self._tag(name)).hexdigest() != told[name]:
                 raise BadRecord(f"{name} was changed")
         info: dict[str, str] = {}
@@ -234,25 +247,43 @@ class _Reading:
             if not colon or label in info:
                 raise BadRecord(f"{bag.INFO} cannot be read")
             info[label] = value
-        if info.get("Inquest-Schema") != bag.SCHEMA:
-            raise BadRecord(f"it is of the schema {info.get('Inquest-Schema')}: this program reads {bag.SCHEMA}")
+        if info.get("Inquest-Schema") not in (bag.SCHEMA, bag.SHARED):
+            raise BadRecord(
+                f"it is of the schema {info.get('Inquest-Schema')}: this program reads {bag.SCHEMA} and {bag.SHARED}"
+            )
+        if (info["Inquest-Schema"] == bag.SHARED) != (bag.FETCH in told):
+            raise BadRecord(f"{bag.FETCH} does not agree with the schema")
+        if bag.FETCH in told:
+            try:
+                self._fetch = bag.fetched(self._tag(bag.FETCH))
+            except ValueError as error:
+                raise BadRecord(f"{bag.FETCH} cannot be read") from error
         return info
 
     def _payload(self) -> None:
         told = _manifest(self._tag(bag.MANIFEST), bag.MANIFEST)
         there = {name for name in self._entries if name.startswith("data/")}
-        known = {*bag.TAGS, bag.SIGNATURE, bag.TAGMANIFEST}
+        known = {
+            *bag.TAGS,
+            bag.SIGNATURE,
+            bag.TAGMANIFEST,
+            *([bag.FETCH] if self.report.info["Inquest-Schema"] == bag.SHARED else []),
+        }
         for name in self._entries:
             if name not in there | known:
                 raise BadRecord(f"{said(name)} is no part of a record: it was put in")
-        for name in sorted(set(told) | there):
-            if name not in there:
+        for name in sorted({*told, *there, *self._fetch}):
+            if name not in there and name not in self._fetch:
                 raise BadRecord(f"{said(name)} is missing")
             if name not in told:
                 raise BadRecord(f"{said(name)} was put in: the manifest does not name it")
-        if self.report.info.get("Payload-Oxum") != f"{sum(self._entries[n].file_size for n in told)}.{len(told)}":
+        size = sum(self._entries[name].file_size if name in there else self._fetch[name] for name in told)
+        if self.report.info.get("Payload-Oxum") != f"{size}.{len(told)}":
             raise BadRecord("the payload has not the size that it had")
         for name in sorted(told):
+            if name not in there:
+                self._beside(name.removeprefix("data/"), told[name])
+                continue
             digest = sha256()
             for block in blocks(self._zip, f"{self._base}/{name}"):
                 digest.update(block)
@@ -260,6 +291,18 @@ class _Reading:
             if digest.hexdigest() != told[name]:
                 raise BadRecord(f"{name} was changed")
             self.report.files += 1
+
+    def _beside(self, name: str, digest: str) -> None:
+        content = self._find(name)
+        if content is None:
+            self._absent.append(name)
+            return
+        if sha256(content).hexdigest() != digest:
+            raise BadRecord(f"{name}, beside the record, is not what the record was made with")
+        self._near[name] = content
+        self.report.beside.append(name)
+        self.report.bytes += len(content)
+        self.report.files += 1
 
     # --- The ledger, and whether the parts agree --------------------------------------------------
 

@@ -18,8 +18,8 @@ django.setup()
 from django.db import DatabaseError  # noqa: E402
 
 from recovery.ledger import keys as ledger_keys  # noqa: E402
+from recovery.record import beside, folder, load  # noqa: E402
 from recovery.record import export as exporting  # noqa: E402
-from recovery.record import folder, load  # noqa: E402
 from recovery.record.cli import keys_of, refuse  # noqa: E402
 from recovery.record.container import BadRecord  # noqa: E402
 from rules.attempt import InputError  # noqa: E402
@@ -134,7 +134,7 @@ def import_record(file: Path, key_file: Path | None) -> None:
     try:
         keys = given | load.known_keys()
         with file.open("rb") as opened:
-            loaded = load.load(opened, keys, actor=exporting.by_command())
+            loaded = load.load(opened, keys, actor=exporting.by_command(), near=beside.near(file))
     except BadRecord as error:
         refuse(error)
     except InputError as error:

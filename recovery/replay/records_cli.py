@@ -16,6 +16,7 @@ from typing import Any
 import click
 import msgspec
 
+from recovery.record import beside
 from recovery.record.again import conclude, observations, ruleset_text_of
 from recovery.record.container import BadRecord
 from recovery.record.read import Record, open_record
@@ -151,7 +152,7 @@ def _one(path: Path) -> Row:
     """What came of one record, as a line of the log."""
     try:
         with path.open("rb") as file:
-            return _replayed(open_record(file), *_TRIED)
+            return _replayed(open_record(file, (), beside.near(path)), *_TRIED)
     except BadRecord as error:
         return _row("refused", why=str(error))
     except Unanswerable as error:
