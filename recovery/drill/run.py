@@ -87,8 +87,8 @@ def site_keys() -> frozenset[str]:
     try:
         if path.exists():
             known.add(ledger_keys.public_hex(ledger_keys.key_from(path)))
-    except ledger_keys.KeyFileError:
-        log.warning("the ledger's key file cannot be used; the checkpoints' keys are")
+    except ledger_keys.KeyFileError as error:
+        log.warning("the ledger's key file cannot be used, the checkpoints' keys are: %s", error)
     return frozenset(known)
 
 

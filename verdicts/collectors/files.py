@@ -191,18 +191,21 @@ def _opened(
             else:
                 opened[file.identity] = (file, one)
         names = {one.name for _, one in opened.values()}
-        if not again or not (wanted := _others(guard, family[0], passed | set(opened), names)):
+        if not again or not (wanted := _others(guard, out, family[0], passed | set(opened), names)):
             break
     return sorted(opened.values(), key=lambda pair: (pair[0].mtime, pair[1].name))
 
 
-def _others(guard: Guard, one: Found, known: set[tuple[int, int]], names: set[str]) -> list[Found]:
+def _others(guard: Guard, out: Sink, one: Found, known: set[tuple[int, int]], names: set[str]) -> list[Found]:
     """Files of the same log that are there and neither open nor unwanted."""
     folder, base = one.path.parent, one.base.rpartition("/")[2]
     wanted = re.compile(re.escape(base) + ROTATED + PACKED, re.DOTALL)
     try:
         entries = guard.listing(folder, wanted, base, only=False)
-    except OSError:
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        out.partial(f"{shown(one.name)}: what was rotated away from it: {hint(error)}")
         return []
     prefix = one.base[: len(one.base) - len(base)]
     found = []

@@ -393,6 +393,23 @@ class TestRotation:
         assert "1 rotated file ended before the window" in report.reason
         assert "messages.3.xz: packed in a way that is not read" in report.reason
 
+    def test_where_it_cannot_be_seen_what_was_rotated_away_it_says_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(tmp_path / "messages", xid(100))
+        listing, looks = Guard.listing, []
+
+        def gone(self: Guard, *args: Any, **more: Any) -> Any:
+            looks.append(args)
+            if len(looks) > 1:
+                raise OSError(5, "Input/output error")
+            return listing(self, *args, **more)
+
+        monkeypatch.setattr(Guard, "listing", gone)
+        observations, report = collect(tmp_path, "messages")
+        assert len(observations) == 1 and report.status is ReportStatus.PARTIAL
+        assert "messages: what was rotated away from it: " in report.reason
+
     def test_a_log_that_is_just_being_packed_is_read_once(self, tmp_path: Path) -> None:
         write(tmp_path / "messages.1", xid(50))
         write(tmp_path / "messages.1.gz", xid(50))
