@@ -130,7 +130,7 @@ def test_the_page_answers_what_where_how_sure_why_not_the_others_and_what_to_do(
         "Decoded: signal integrity, not fatal to the GPU.",
         # what it explains
         "A collective did not finish in time",
-        "Explained by An NVLink went down (f1) in the same job, 602.5 s later by rule nvlink.xid-149-link-down",
+        "Explained by An NVLink went down (f1) in the same job, 10 min 2 s later by rule nvlink.xid-149-link-down",
         "on the node that it names as its peer, 5.0 s later",
         "order not known: the line prints no time",
         # and the rest

@@ -204,12 +204,31 @@ def _in_utc(value: datetime) -> str:
 def lasting(start: datetime, end: datetime) -> str:
     """The time between two moments in its two largest units: "2 h 17 min", "53 s"."""
     seconds = int((end - start).total_seconds())
-    if seconds < 0:
-        return "an end before the start"
+    return _two_units(seconds) if seconds >= 0 else "an end before the start"
+
+
+def _two_units(seconds: int) -> str:
     parts = [(seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s")]
     while len(parts) > 1 and not parts[0][0]:
         parts.pop(0)
     return " ".join(f"{number} {unit}" for number, unit in parts[:2] if number) or "0 s"
+
+
+#: A number of seconds as the engine writes it.
+_SECONDS = re.compile(r"\b([0-9][0-9,]*)\.[0-9] s\b")
+#: From so many seconds on nobody reads them as such.
+_MANY_SECONDS = 120
+
+
+@register.filter
+def readable_spans(text: str) -> str:
+    """Words on when something was, with minutes and hours for many seconds: "10 min 4 s later"."""
+
+    def said(match: re.Match[str]) -> str:
+        seconds = int(match[1].replace(",", ""))
+        return match[0] if seconds < _MANY_SECONDS else _two_units(seconds)
+
+    return _SECONDS.sub(said, text)
 
 
 @register.filter
