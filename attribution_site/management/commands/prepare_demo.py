@@ -17,6 +17,7 @@ from django.core.management import BaseCommand, CommandError, CommandParser, cal
 
 from attribution_site import health
 from attribution_site.cli import main as inquest
+from recovery.ledger import intake
 from verdicts.models import Attempt
 
 SAMPLES = settings.BASE_DIR / "verdicts" / "samples"
@@ -88,6 +89,8 @@ class Command(BaseCommand):
             collect_static()
             # Builds the rules' cache once, before web server and worker would both do it.
             health.ruleset_digest()
+            # The ledger begins at its first look: after it, so that it has the samples' verdicts.
+            intake.take_in()
             if sent := send_samples():
                 self.stdout.write(f"Loaded {sent} sample incidents.")
         made = accounts(renew=new_passwords)
