@@ -23,7 +23,8 @@ from rules.attempt import InputError
 from verdicts import given
 from verdicts.models import Attempt
 from verdicts.permissions import ReadOrIngest
-from verdicts.upload.store import Bounded, TooLarge
+from verdicts.upload.api import NoRoomNow
+from verdicts.upload.store import Bounded, NoRoom, TooLarge, room
 
 _ZIP = {(200, "application/zip"): OpenApiResponse(OpenApiTypes.BINARY)}
 
@@ -93,12 +94,15 @@ class Records(APIView):
     def post(self, request: Request) -> Response:
         user = cast("User", request.user)
         try:
-            sent = SentSerializer(data=request.data)
-            sent.is_valid(raise_exception=True)
-            file = sent.validated_data["file"]
-            loaded = load.load(file.file, load.known_keys(), actor=Actor.user(user), by=user)
+            with room():
+                sent = SentSerializer(data=request.data)
+                sent.is_valid(raise_exception=True)
+                file = sent.validated_data["file"]
+                loaded = load.load(file.file, load.known_keys(), actor=Actor.user(user), by=user)
         except TooLarge as error:
             raise given.TooLarge(str(error)) from error
+        except NoRoom as error:
+            raise NoRoomNow(str(error)) from error
         except (BadRecord, InputError) as error:
             raise ValidationError({"file": [str(error)]}) from error
         except KeyFileError as error:

@@ -19,7 +19,7 @@ from recovery.record.container import MOST_BYTES, BadRecord
 from rules.attempt import InputError
 from verdicts import permissions
 from verdicts.guard import Request, permitted
-from verdicts.upload.store import Bounded, TooLarge
+from verdicts.upload.store import Bounded, NoRoom, TooLarge, room
 from verdicts.upload.unpack import in_words
 
 
@@ -34,9 +34,12 @@ def upload(request: Request) -> HttpResponse:
         return _form(request)
     request.upload_handlers = [Bounded(request)]
     try:
-        return _take(request)
+        with room():
+            return _take(request)
     except TooLarge as error:
         return _refused(request, str(error), 413)
+    except NoRoom as error:
+        return _refused(request, str(error), 507)
 
 
 @csrf_protect

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import re
 import tempfile
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.files.uploadedfile import SimpleUploadedFile, TemporaryUploadedFile
 from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
@@ -161,6 +162,24 @@ def test_no_room_on_the_disk_is_said(operator: Client, settings: Settings) -> No
     answer = send(operator, a_file(a_zip()))
     assert answer.status_code == 507
     assert "too little room" in answer.content.decode()
+
+
+@pytest.mark.parametrize("where", [(TemporaryUploadedFile, "write"), (upload, "unpack")])
+def test_a_disk_that_fills_up_meanwhile_is_said_so_too(
+    operator: Client, client_of: Callable[..., APIClient], monkeypatch: pytest.MonkeyPatch, where: tuple[Any, str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(*where, full, raising=False)
+    assert send(operator, a_file(a_zip())).status_code == 507
+    api = client_of("operator")
+    api.raise_request_exception = False
+    assert api.post("/api/v1/incidents", {"files": [a_file(a_zip())]}, format="multipart").status_code == 507
+    if where[0] is TemporaryUploadedFile:
+        assert api.post("/api/v1/records", {"file": a_file(a_zip())}, format="multipart").status_code == 507
+        answer = operator.post("/records/import/", {"files": [a_file(a_zip())]})
+        assert (answer.status_code, "too little room" in answer.content.decode()) == (507, True)
 
 
 @pytest.mark.parametrize("group", ["viewer", "reviewer"])

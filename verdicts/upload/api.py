@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from rules.attempt import MAX_NAME, InputError
 from verdicts import given
 from verdicts.permissions import ReadOrIngest
-from verdicts.upload.store import Bounded, NoRoom, TooLarge, store_upload
+from verdicts.upload.store import Bounded, NoRoom, TooLarge, room, store_upload
 from verdicts.upload.unpack import ENDINGS
 
 
@@ -76,12 +76,13 @@ class Incidents(APIView):
     )
     def post(self, request: Request) -> Response:
         try:
-            sent = IncidentSerializer(data=request.data)
-            sent.is_valid(raise_exception=True)
-            said = sent.validated_data
-            stored = store_upload(
-                said["files"], by=cast("User", request.user), cluster=said["cluster"], job=said["job"]
-            )
+            with room():
+                sent = IncidentSerializer(data=request.data)
+                sent.is_valid(raise_exception=True)
+                said = sent.validated_data
+                stored = store_upload(
+                    said["files"], by=cast("User", request.user), cluster=said["cluster"], job=said["job"]
+                )
         except TooLarge as error:
             raise given.TooLarge(str(error)) from error
         except NoRoom as error:

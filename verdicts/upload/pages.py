@@ -19,7 +19,7 @@ from verdicts.guard import Request, permitted
 from verdicts.models import Attempt
 from verdicts.overview import first_steps
 from verdicts.upload.ingest import Stored, ingest_path
-from verdicts.upload.store import Bounded, NoRoom, TooLarge, store_upload
+from verdicts.upload.store import Bounded, NoRoom, TooLarge, room, store_upload
 from verdicts.upload.unpack import ENDINGS, in_words
 
 #: Guesses that were made about loose files: so many are said on the page that follows.
@@ -67,9 +67,12 @@ def upload(request: Request) -> HttpResponse:
         return _form(request, UploadForm())
     request.upload_handlers = [Bounded(request)]
     try:
-        return _take(request)
+        with room():
+            return _take(request)
     except TooLarge as error:
         return _refused(request, UploadForm(), str(error), 413)
+    except NoRoom as error:
+        return _refused(request, UploadForm(), str(error), 507)
 
 
 @csrf_protect

@@ -1,9 +1,10 @@
 """An incident that somebody sends through the site: into a folder of its own, read, stored, the folder removed."""
 
+import errno
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -29,6 +30,22 @@ class NoRoom(InputError):
     """The machine has no room for it now."""
 
 
+_NO_ROOM = "The server has too little room on its disk to take uploads now. An administrator has to look."
+#: What a disk says that is full, or on which this account may have no more.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def room() -> Iterator[None]:
+    """What it takes to read an upload: a disk that fills up meanwhile is said as one that was full before."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise NoRoom(_NO_ROOM) from error
+        raise
+
+
 class Bounded(TemporaryFileUploadHandler):
     """Files of a request into temporary files, until they are more than the site takes."""
 
@@ -43,8 +60,14 @@ class Bounded(TemporaryFileUploadHandler):
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
         self.received += len(raw_data)
-        self._allow(self.received)
-        super().receive_data_chunk(raw_data, start)
+        try:
+            self._allow(self.received)
+            super().receive_data_chunk(raw_data, start)
+        except (TooLarge, OSError):
+            # Nobody else closes, and so removes, a file that did not come whole; what is not written stays so.
+            with suppress(OSError):
+                self.file.close()
+            raise
 
     def _allow(self, size: int) -> None:
         if size > settings.INQUEST_UPLOAD_BYTES:
@@ -105,7 +128,7 @@ def _folder() -> Iterator[Path]:
     parent = settings.FILE_UPLOAD_TEMP_DIR or tempfile.gettempdir()
     needed = settings.INQUEST_UPLOAD_UNPACKED_BYTES + settings.INQUEST_UPLOAD_BYTES
     if shutil.disk_usage(parent).free < needed:
-        raise NoRoom("The server has too little room on its disk to take uploads now. An administrator has to look.")
+        raise NoRoom(_NO_ROOM)
     with tempfile.TemporaryDirectory(prefix="inquest-upload-", dir=parent) as folder:
         yield Path(folder)
 
@@ -127,6 +150,8 @@ def _write(files: list[UploadedFile], names: list[str], folder: Path) -> None:
         except FileExistsError as error:
             raise Refused(f"Two files are called {said(name)}.") from error
         except OSError as error:
+            if error.errno in _FULL:
+                raise
             raise Refused(f"{said(name)} cannot be kept: {error.strerror}.") from error
 
 
