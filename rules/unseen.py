@@ -24,11 +24,12 @@ class Unseen:
     @classmethod
     def of(cls, case: Case, blamed: Mapping[str, Rule], *, but: Collection[Source]) -> "Unseen":
         """What was not seen, of other sources than those of `but`, about some rules."""
+        others = frozenset(but)
         blind = [
             (source, rule)
-            for rule in case.ruleset.rules
-            if (rule.blamable or rule.refutes or rule.ends)
-            and not set(but) & set(rule.match.sources)
+            for rule in (case.ruleset.rules if blamed else ())
+            if others.isdisjoint(rule.match.sources)
+            and (rule.blamable or rule.refutes or rule.ends)
             and (source := case.missing(rule))
         ]
         return cls(
