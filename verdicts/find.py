@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db import models
-from django.db.models import Count, Exists, Max, Min, OuterRef, Prefetch, Q, Sum
+from django.db.models import Count, Exists, Max, Min, OuterRef, Prefetch, Q, Subquery, Sum
 from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce
 
 from verdicts.own import own
 
@@ -66,13 +67,11 @@ class NodeQuerySet(models.QuerySet["Node"]):
 
     def for_list(self) -> "NodeQuerySet":
         """Nodes with `blamed`: in how many standing verdicts they are affected."""
-        return (
-            self.select_related("cluster")
-            .annotate(
-                blamed=Count("verdicts", filter=own("verdicts__attempt") & Q(verdicts__is_current=True), distinct=True)
-            )
-            .order_by("cluster__name", "name", "id")
-        )
+        named = apps.get_model("verdicts", "Verdict").nodes.through.objects.filter(node=OuterRef("pk"))
+        standing = named.filter(own("verdict__attempt"), verdict__is_current=True).order_by().values("node")
+        # Of each node by itself: joined, all verdicts would be counted before a page of nodes is cut.
+        blamed = Coalesce(Subquery(standing.annotate(number=Count("verdict")).values("number")), 0)
+        return self.select_related("cluster").annotate(blamed=blamed).order_by("cluster__name", "name", "id")
 
     def own(self) -> "NodeQuerySet":
         """Without those that nothing of this site named: machines of another site, and those of a drill."""

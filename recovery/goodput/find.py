@@ -24,7 +24,7 @@ from verdicts.models import Attempt, Verdict
 from verdicts.own import own
 
 #: Failures that are counted at most, the newest, and recoveries whose times are looked up one by one.
-MOST, MOST_TIMED = 2_000, 200
+MOST, MOST_TIMED = 1_000, 200
 NO_VERDICT = "no verdict"
 #: A requeued attempt may be said to have begun so much before the one that it follows had ended.
 SAME_MOMENT = timedelta(seconds=5)

@@ -38,7 +38,9 @@ def awaiting() -> QuerySet[Proposal]:
     """The cases that were drawn for a label and have none, the most urgent first."""
     return (
         Proposal.objects.filter(~Exists(_STANDING), must_label=True, scope__isnull=False)
-        .select_related("attempt__cluster", "attempt__workload", "scope__policy", "version", "verdict", "incident")
+        .select_related(
+            "attempt__cluster", "attempt__workload", "scope__policy", "version__policy", "verdict", "incident"
+        )
         .defer("verdict__body", "verdict__body_json", "attempt__body", "plan_json", "plan")
         .order_by("created_at", "id")
     )
@@ -49,7 +51,9 @@ def sampled() -> QuerySet[Proposal]:
     return (
         Proposal.objects.filter(sampled=True, outcome="")
         .exclude(state__in=[state.value for state in OPEN_PROPOSALS])
-        .select_related("attempt__cluster", "attempt__workload", "scope__policy", "version", "verdict", "incident")
+        .select_related(
+            "attempt__cluster", "attempt__workload", "scope__policy", "version__policy", "verdict", "incident"
+        )
         .defer("verdict__body", "verdict__body_json", "attempt__body", "plan_json", "plan")
         .order_by("created_at", "id")
     )

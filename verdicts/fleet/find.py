@@ -144,12 +144,16 @@ def symptoms_of(rows: Sequence[NodeRow], span: Span, **narrowed: Any) -> None:
             f"""
             SELECT row.cluster, node, split_part(tag, ':', 2), count(DISTINCT row.id)
             FROM verdicts_listrow AS row, unnest(row.nodes) AS node, unnest(row.tags) AS tag
-            WHERE {where} AND row.nodes && %s AND node = ANY (%s)
+            WHERE {where} AND node = ANY (%s) AND row.id IN (
+                      SELECT blame.row FROM verdicts_blame AS blame
+                      WHERE blame.kind = 'node' AND blame.happened_at >= %s AND blame.happened_at < %s
+                            AND blame.name = ANY (%s)
+                  )
                   AND tag LIKE 's:%%' AND split_part(tag, ':', 3) = ANY (%s)
             GROUP BY 1, 2, 3
             ORDER BY 4 DESC, 3
             """,  # noqa: S608 -- made of constants
-            [*values, names, names, list(BLAMES)],
+            [*values, names, span.after, span.before, names, list(BLAMES)],
         )
         found = cursor.fetchall()
     by_node: dict[tuple[str, str], list[tuple[str, int]]] = {}

@@ -33,7 +33,8 @@ def nodes(request: Request) -> HttpResponse:
     page = Paginator(rows, NODES_A_PAGE).get_page(request.GET.get("page"))
     shown = list(page.object_list)
     find.identified(shown)
-    find.symptoms_of(shown, form.span, **form.narrowed)
+    top = sorted((row for row in rows if row.failures), key=lambda row: -row.failures)[: figures.MOST_ROWS]
+    find.symptoms_of([*shown, *top], form.span, **form.narrowed)
     context: dict[str, Any] = {
         "section": "fleet",
         "tab": "nodes",
@@ -43,8 +44,6 @@ def nodes(request: Request) -> HttpResponse:
         "part": part_wanted(request, "results"),
         "nothing_stored": not rows and not Node.objects.exists(),
     }
-    top = sorted((row for row in rows if row.failures), key=lambda row: -row.failures)[: figures.MOST_ROWS]
-    find.symptoms_of(top, form.span, **form.narrowed)
     heat = figures.nodes_by_symptom(top)
     context |= {"heat": heat, "figure": figures.heat_map(heat, form.span)}
     return render(request, "fleet/nodes.html#results" if context["part"] else "fleet/nodes.html", context)

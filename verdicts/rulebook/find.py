@@ -34,9 +34,9 @@ COUNTED = timedelta(days=30)
 SITE_RULES = Path("site-rules")
 #: Lines of a template that are read of each: its images and example are of those stored last, when it was first seen
 #: is told by those stored first.
-FEW = 20
+FEW, FIRST_FEW = 20, 4
 #: And lines that the page of one template counts.
-MOST_LINES = 5_000
+MOST_LINES = 2_000
 IMAGE = KeyTextTransform("image", "verdict__attempt__body")
 RULESET = F("verdict__ruleset__digest")
 
@@ -220,7 +220,7 @@ def first_seen(digests: Iterable[str]) -> dict[str, datetime]:
         cursor.execute(
             f"""
             SELECT wanted.digest, min(first.at) FROM unnest(%s::text[]) AS wanted (digest),
-            LATERAL (SELECT verdict.happened_at AS at {_STANDING_LINE} ORDER BY line.id LIMIT {FEW}) AS first
+            LATERAL (SELECT verdict.happened_at AS at {_STANDING_LINE} ORDER BY line.id LIMIT {FIRST_FEW}) AS first
             GROUP BY wanted.digest
             """,  # noqa: S608 -- made of constants
             [list(digests)],
