@@ -24,6 +24,8 @@ def _explain(paths: tuple[Path, ...], key_file: Path | None, number: int | None,
 
 def _is_record(path: Path) -> bool:
     try:
+        if not path.is_file():  # a pipe is no record, and opening one waits for whoever writes into it
+            return False
         with path.open("rb") as file:
             return mark.looks_like(file.read(mark.HEAD))
     except OSError:

@@ -65,3 +65,9 @@ def test_ingest_without_a_database_says_so_in_one_line(tmp_path: Path, url: str,
     assert done.stderr.startswith(f"inquest: {says}")
     assert "Traceback" not in done.stderr
     assert "hunter2" not in done.stderr
+
+
+def test_explaining_a_pipe_is_refused_and_waits_for_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.log")
+    result = CliRunner().invoke(main, ["explain", str(tmp_path / "pipe.log")])
+    assert (result.exit_code, "neither a file nor a folder" in result.output) == (2, True)
