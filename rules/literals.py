@@ -22,8 +22,8 @@ ORDINARY = """
 node:4100:5200 [0] nccl info channel 05/0 : 3[3] -> 11[3] [send] via net/ib/3/gdrdma  nccl info comm 0x5 rank 3 nranks 8
 nccl info allreduce: opcount 1f sendbuff 0x7f count 4096 datatype 9 op 0 root 0 comm  nccl info net/plugin: using
  [2026-11-03 02:00:00] iteration        5/  500000 | consumed samples: 2048 | elapsed time per iteration (ms): 5432.1 |
-throughput per gpu (tflop/s/gpu): 410.3 | learning rate: 1.5e-04 | global batch size: 2048 | lm loss: 2.42e+00 | loss
-scale: 1.0 | grad norm: 0.453 | number of skipped iterations: 0 | number of nan iterations: 0 | validation loss at
+throughput per gpu (tflop/s/gpu): 410.3 | learning rate: 1.5e-04 | global batch size: 2048 | lm loss: 2.42e+00 |
+ loss scale: 1.0 | grad norm: 0.453 | number of skipped iterations: 0 | number of nan iterations: 0 | validation loss at
 2026-11-03 02:11:04,123 info [trainer.py:123] rank=3 step=12 loss=2.31 lr=1e-4 tokens_per_s=9000 mem_gb=60.2 epoch 1:
 step 10 epoch: 3 train_loss: val_loss= eval accuracy:  12%|#  | 12/100 [00:10<01:20, 1.10it/s] samples/s s/it batch
 [rank3]: info data.loader: opened s3://corpus/shard-000001.tar, 10 samples, 3.1 mb, 0.5 s loading checkpoint from
