@@ -9,6 +9,7 @@ from django.http import QueryDict
 
 from tests.verdicts.page_bodies import an_attempt
 from verdicts.listing import facets as facet_module
+from verdicts.listing import filters as filters_module
 from verdicts.listing import read as listing
 from verdicts.listing import sparse
 from verdicts.listing.facets import Known, facets
@@ -27,6 +28,7 @@ ADDRESSES = (
     "mode=fast",
     "user=ann&domain=storage",
     "cluster=alpha&strength=strong&strength=none&coverage=whole&state=hung&domain=storage",
+    "symptom=nccl_x&status=cause&state=hung",
     "rule=nccl.x&symptom=nccl_x&coverage=narrow&strength=strong",
     "domain=storage&state=failed&after=2026-11-29T23:15Z&before=2026-11-29T23:50Z",
     "domain=facility&state=hung",
@@ -120,11 +122,13 @@ def test_facets_of_a_sparse_list_are_of_its_rows_and_say_where_there_may_be_more
     assert not told["cluster"].at_least
 
 
-def test_the_other_words_beside_a_text_are_those_of_fewer_rows_and_say_so(
+def test_words_are_counted_of_fewer_rows_where_each_is_read_and_say_so(
     rows: list[ListRow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facet_module, "READ_AT", 5)
-    told = {facet.name: facet for facet in facets(asked(QueryDict("text=pretrain&state=hung")))}
-    assert told["state"].at_least
-    assert sum(word.count for word in told["state"].words) == 5
-    assert not told["domain"].at_least
+    monkeypatch.setattr(filters_module, "MOST_READ", 5)
+    for address in ("text=pretrain&state=hung", "symptom=nccl_x&state=hung"):
+        told = {facet.name: facet for facet in facets(asked(QueryDict(address)))}
+        assert told["state"].at_least
+        assert sum(word.count for word in told["state"].words) == 5
+        assert told["domain"].at_least

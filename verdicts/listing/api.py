@@ -62,7 +62,7 @@ class VerdictPageSerializer(serializers.Serializer[Any]):
     """One page of verdicts."""
 
     count = serializers.IntegerField(
-        help_text="How many match; counting stops at 10,000, or at 1,000 where each row has to be read."
+        help_text="How many match; counting stops at 10,000, or at 300 where each row has to be read."
     )
     more = serializers.BooleanField(help_text="Whether more match than were counted.")
     next = serializers.URLField(allow_null=True)

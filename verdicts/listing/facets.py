@@ -1,7 +1,7 @@
 """What the rows of a list have, and how often: the words that one may narrow it by.
 
-Counts are of the newest `LOOKED_AT` rows that match, so that they cost the same however large the store is;
-where more rows match, each count is at least what it says.
+Counts are of the newest `LOOKED_AT` rows that match (fewer where each has to be read), so that they cost the same
+however large the store is; where more rows match, each count is at least what it says.
 """
 
 # ruff: noqa: S608 -- the statements are made of words of this module, and values stay apart
@@ -21,7 +21,7 @@ from verdicts.listing.filters import COVERAGE, NOT_ANALYSED, READ_THROUGH, Verdi
 from verdicts.listing.sparse import WALKED
 
 LOOKED_AT = 1000
-#: The same for the other words of a facet in force where rows have to be read for a text.
+#: The same for the other words of a facet in force beside a text: rows are read until so many have it.
 READ_AT = 100
 #: Facets in force whose other words are counted too.
 MOST_LIFTED = 4
@@ -139,9 +139,11 @@ def text_of(name: str, value: str) -> str:
     return value[:12] if name == "ruleset" else value
 
 
-def _looked_at(filters: VerdictFilter, without: str) -> int:
-    """How many rows are counted: beside a text's words fewer are enough, as each row has to be read to find them."""
-    return READ_AT if without and filters.data.get("text") else LOOKED_AT
+def _looked_at(filters: VerdictFilter, known: Known, without: str) -> int:
+    """How many rows are counted: fewer where they are not known and each has to be read."""
+    if known.ids is not None and not without:
+        return LOOKED_AT
+    return min(LOOKED_AT, READ_AT if without and filters.data.get("text") else filters.most(without))
 
 
 def _seen(filters: VerdictFilter, known: Known, *, without: str = "") -> tuple[str, tuple[Any, ...]]:
@@ -156,7 +158,7 @@ def _seen(filters: VerdictFilter, known: Known, *, without: str = "") -> tuple[s
     if known.everywhere:
         found = filters.read_through(READ_THROUGH, without=without) or found
     columns = sorted({*_COLUMNS, *(key.field for key in found.keys)})
-    rows = found.first_of(_looked_at(filters, without), [part.values(*columns) for part in found.parts])
+    rows = found.first_of(_looked_at(filters, known, without), [part.values(*columns) for part in found.parts])
     try:
         sql, params = rows.query.sql_with_params()
     except EmptyResultSet:  # a word that stands for nothing: there is nothing to ask
@@ -195,7 +197,9 @@ def facets(filters: VerdictFilter, known: Known = NOTHING_KNOWN) -> list[Facet]:
         cursor.execute(" UNION ALL ".join(parts), values)
         for name, word, number in cursor.fetchall():
             words[name][word] = number
-    more = {name: known.everywhere or words[f"{name} of"][""] >= _looked_at(filters, name) for name in ["", *lifted]}
+    more = {
+        name: known.everywhere or words[f"{name} of"][""] >= _looked_at(filters, known, name) for name in ["", *lifted]
+    }
     return [
         _facet(name, label, words[name], closed, given[name], more[name if name in lifted else ""])
         for name, label, _, closed in _FACETS

@@ -212,7 +212,7 @@ class VerdictFilter(filters.FilterSet):
         newest row to the range; asked before, within and after it, each part has an index to begin in.
         """
         rows = self._narrowed(self.queryset, without=without)
-        (after, before), keys, most = self._within(), self.keys, self._most(without)
+        (after, before), keys, most = self._within(), self.keys, self.most(without)
         if after is None and before is None:
             return Keyset([rows], keys, most)
         inside = rows.filter(_between(after, before))
@@ -293,7 +293,7 @@ class VerdictFilter(filters.FilterSet):
                 rows = self.filters[name].filter(rows, value)
         return rows
 
-    def _most(self, without: str) -> int:
+    def most(self, without: str = "") -> int:
         """How far the answer is counted: less far where no index has all that is asked for."""
         named = {name for name, value in self._asked.items() if value} - {"order", "superseded", "status", without}
         alone = len(named) == 1 and not named & TAGGED

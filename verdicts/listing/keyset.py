@@ -16,8 +16,9 @@ from django.db.models import Q, QuerySet
 
 #: Counting further costs more than the number is worth to a reader.
 MOST_COUNTED = 10_000
-#: The same where each row has to be read to be counted.
-MOST_READ = 1_000
+#: The same where each row has to be read to be counted. A database does not know how often two words are in one row:
+#: for so few it walks through the newest rows, for more it would rather read all rows that have both, and sort them.
+MOST_READ = 300
 _LONGEST = 4000
 
 

@@ -36,7 +36,7 @@ def paired(filters: VerdictFilter) -> list[Lookup[Any]]:
 def _words(filters: VerdictFilter, name: str) -> list[str]:
     """The words of a filter as the index has them; none where it has no such words."""
     given = [word for word in filters.data.getlist(name) if word]
-    if name in TAGGED and (filters.data.get("status") or any(word.endswith("*") for word in given)):
+    if name in TAGGED and any(word.endswith("*") for word in given):
         return []
     if name == "strength":
         given = [str(STRENGTHS.index(Strength(word)) + 1 if word != "none" else 0) for word in given]

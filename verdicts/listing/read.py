@@ -109,14 +109,15 @@ def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
             return Answer(page, len(keys), more=False, ids=ids)
         if cursor is None and size < GATHERED and found.most <= GATHERED:
             page = page_of(keys, found, size, None)
-            return Answer(page, GATHERED, more=True, ids=ids)
+            return Answer(page, found.most, more=True, ids=ids)
         page = found.page(size, cursor)
     else:
         page = full
     if cursor is None and page.next is None:
         return Answer(page, len(page.rows), more=False)
     number = found.count()
-    return Answer(page, min(number, found.most), more=number > found.most)
+    # Who goes on beyond what is counted has seen that there are as many.
+    return Answer(page, max(min(number, found.most), page.last), more=number > found.most)
 
 
 def _full(filters: VerdictFilter, size: int, cursor: Cursor | None) -> Slice | None:
