@@ -273,7 +273,7 @@ def test_the_collection_page_polls_while_a_round_is_open(alpha: ClusterSettings,
     viewer = as_("viewer")
     attempt, _ = record.record_attempt(an_attempt())
     address = f"/attempts/{attempt.pk}/collection/"
-    assert "Nothing was collected" in viewer.get(address).content.decode()
+    assert "No source was asked" in viewer.get(address).content.decode()
     gather.ask(attempt.pk)
     page = viewer.get(address).content.decode()
     assert "every 2s" in page
