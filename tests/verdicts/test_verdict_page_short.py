@@ -184,6 +184,18 @@ def test_a_verdict_that_blames_nobody_says_so(
 
 
 @pages
+def test_a_source_that_every_verdict_needs_is_not_called_harmless(as_: Visitor) -> None:
+    given = body(
+        causes=[finding("f1", "a.b", "The cause")],
+        attributed_domain="application_code",
+        strength="moderate",
+        coverage=coverage(applog="ok", scheduler="ok"),
+    )
+    text = short_text(as_("viewer").get(reverse("verdicts:detail", args=[a_verdict(an_attempt(), given).pk])))
+    assert "No rule about them could explain this cause; without the system log another could be missed." in text
+
+
+@pages
 def test_consequences_that_nothing_explains_are_no_cause_either(as_: Visitor) -> None:
     attempt, said, reports = many_ranks(64)
     verdict = a_verdict(an_attempt(), body_of(attempt, said[1:], reports))

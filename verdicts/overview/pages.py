@@ -60,7 +60,9 @@ def _tiles(found: Overview) -> list[dict[str, Any]]:
 
 def _figure(found: Overview) -> dict[str, Any]:
     """Failures by week and domain, as stacked bars; each bar leads to its list."""
-    drawn, rest = found.domains[:MOST_DRAWN], found.domains[MOST_DRAWN:]
+    # One that is left over is drawn, too: "1 other" takes as much room as its name.
+    most = MOST_DRAWN + (len(found.domains) == MOST_DRAWN + 1)
+    drawn, rest = found.domains[:most], found.domains[most:]
     at = reverse("verdicts:list")
     starts = [f"{week.start:%d %b}" for week in found.weeks]
     last = found.weeks[-1].start + timedelta(weeks=1)
@@ -80,7 +82,7 @@ def _figure(found: Overview) -> dict[str, Any]:
         data.append(
             {
                 "type": "bar",
-                "name": f"{len(rest)} other{'s' if len(rest) > 1 else ''}",
+                "name": f"{len(rest)} others",
                 "x": starts,
                 "y": [sum(week.domains[domain].count for domain in rest) for week in found.weeks],
                 "customdata": [f"{at}?{week.total.query}" for week in found.weeks],

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rules.explain import LOST_SYMPTOMS
-from rules.words import Domain, ReportStatus, Role, State, Strength
+from rules.words import Domain, ReportStatus, Role, Source, State, Strength
 from verdicts import wording
 from verdicts.verdict_page.presentation import Body, seen_whole
 
@@ -15,6 +15,8 @@ MOST_NAMED = 3
 _NO_MORE = "only ever a consequence"
 #: How the engine's words on two times that it cannot order begin.
 _NO_ORDER = "order not known"
+#: Sources without which no verdict is strong: a cause could stand there that no rule ties to what was found.
+_NEEDED = (Source.APPLOG, Source.SYSLOG, Source.SCHEDULER)
 _LATER = re.compile(r"([0-9,]+(?:\.[0-9]+)?) s later")
 
 
@@ -92,6 +94,11 @@ class Short:
     def harmless_gaps(self) -> bool:
         """Whether something is missing, and none of it could have changed the verdict."""
         return bool(self.gaps) and not any(gap.matters for gap in self.gaps)
+
+    @property
+    def needed_gaps(self) -> list[str]:
+        """The sources missing that every verdict needs."""
+        return [gap.source for gap in self.gaps if gap.source in _NEEDED]
 
 
 def in_short(body: Body) -> Short:
