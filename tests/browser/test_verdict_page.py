@@ -80,7 +80,7 @@ def test_a_thousand_ranks_are_a_timeline_that_can_be_read(visit: Visit) -> None:
 
     page.get_by_text("The same as a table").click()
     row = page.get_by_role("row", name=re.compile("A collective did not finish in time"))
-    expect(row).to_contain_text("602.0 s after it")
+    expect(row).to_contain_text("10 min 2 s after it")
     expect(row).to_contain_text("999 lines, 125 places")
 
 
