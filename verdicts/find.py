@@ -67,7 +67,9 @@ class NodeQuerySet(models.QuerySet["Node"]):
 
     def for_list(self) -> "NodeQuerySet":
         """Nodes with `blamed`: in how many standing verdicts they are affected."""
-        named = apps.get_model("verdicts", "Verdict").nodes.through.objects.filter(node=OuterRef("pk"))
+        named: models.QuerySet[Any] = apps.get_model("verdicts", "Verdict").nodes.through.objects.filter(
+            node=OuterRef("pk")
+        )
         standing = named.filter(own("verdict__attempt"), verdict__is_current=True).order_by().values("node")
         # Of each node by itself: joined, all verdicts would be counted before a page of nodes is cut.
         blamed = Coalesce(Subquery(standing.annotate(number=Count("verdict")).values("number")), 0)

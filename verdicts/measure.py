@@ -10,8 +10,10 @@ from django.utils import timezone
 
 from verdicts import wording
 from verdicts.choices import RequestState
+from verdicts.listing.filters import NOT_ANALYSED
 from verdicts.models import AttributionRequest, DriftCheck, ListRow, UnrecognisedLine
 from verdicts.own import own
+from verdicts.quality.reckon import STEPS_OF
 from verdicts.sources import find as source_find
 
 #: How far back unrecognised templates are counted.
@@ -38,7 +40,7 @@ class LastDrift:
 def queue() -> Queue:
     """The queue of record, open and given up."""
     states = [state for state in RequestState if state is not RequestState.DONE]
-    found = AttributionRequest.objects.filter(state__in=[state.value for state in states]).order_by()
+    found = AttributionRequest.objects.exclude(state=RequestState.DONE.value).order_by()
     counts = dict(found.values_list("state").annotate(Count("pk")))
     due = AttributionRequest.objects.open().filter(due_at__lte=Now()).aggregate(oldest=Min("due_at"))["oldest"]
     age = max((timezone.now() - due).total_seconds(), 0.0) if due else 0.0
@@ -47,10 +49,12 @@ def queue() -> Queue:
 
 def verdicts() -> dict[tuple[str, str], tuple[int, int]]:
     """Verdicts by domain and strength: all that were written, and those that stand."""
-    # Of the list's own table: a row for each verdict, with its origin.
-    counted = ListRow.objects.filter(own(), verdict__isnull=False).order_by().values_list("domain", "strength")
-    rows = counted.annotate(written=Count("pk"), standing=Count("pk", filter=Q(is_current=True)))
-    return {(domain, strength): (written, standing) for domain, strength, written, standing in rows}
+    # Of the list's own table, a row for each verdict, by what an index carries of it.
+    counted = ListRow.objects.filter(own()).exclude(domain=NOT_ANALYSED).order_by()
+    rows = counted.values_list("domain", "strength_step").annotate(
+        written=Count("pk"), standing=Count("pk", filter=Q(is_current=True))
+    )
+    return {(domain, STEPS_OF[step]): (written, standing) for domain, step, written, standing in rows}
 
 
 def unrecognised() -> tuple[int, int]:

@@ -20,6 +20,7 @@ from recovery.permissions import ReadOr
 from recovery.policies import find, labels, record, trial
 from recovery.policies import serializers as shapes
 from recovery.policies.forms import LabelsForm, ScopesForm
+from recovery.policies.meter import Labelled
 from recovery.words import CaseLabel, LabelBasis, Outcome, PolicyMode
 from verdicts.api import Conflict
 from verdicts.fleet.api import understood
@@ -126,14 +127,21 @@ class Scopes(generics.ListAPIView[Scope]):
     pagination_class = Pages
     filter_backends: list[Any] = []
     serializer_class = shapes.ScopeSerializer
+    cases: dict[UUID, list[Labelled]] = {}
 
     def get_queryset(self) -> QuerySet[Scope]:
         form = ScopesForm(self.request.query_params)
         understood(form)
         return form.rows()
 
+    def paginate_queryset(self, queryset: Any) -> list[Any] | None:
+        """The scopes of one page, with the cases of all of them."""
+        rows = super().paginate_queryset(queryset)
+        self.cases = find.cases_by_scope(rows or [])
+        return rows
+
     def get_serializer_context(self) -> dict[str, Any]:
-        return {**super().get_serializer_context(), "user": self.request.user}
+        return {**super().get_serializer_context(), "user": self.request.user, "cases": self.cases}
 
     @extend_schema(
         parameters=[

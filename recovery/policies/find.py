@@ -1,6 +1,6 @@
 """Reads of policies: what counts as their record, and what is wanting for more."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -55,7 +55,12 @@ def line(policy: Policy) -> list[PolicyVersion]:
 
 
 def cases_of(scope: Scope, *, found_wrong: bool = False) -> list[Labelled]:
-    """The cases of a scope under the present version: those for which a label was drawn when they were proposed.
+    """The cases of one scope."""
+    return cases_by_scope([scope], found_wrong=found_wrong)[scope.pk]
+
+
+def cases_by_scope(scopes: Sequence[Scope], *, found_wrong: bool = False) -> dict[UUID, list[Labelled]]:
+    """The cases of scopes under the present versions: those for which a label was drawn when they were proposed.
 
     With `found_wrong` also those that nobody had to label, and somebody found wrong: never for promotion, where they
     would depend on what people looked at, and always for demotion.
@@ -64,14 +69,20 @@ def cases_of(scope: Scope, *, found_wrong: bool = False) -> list[Labelled]:
     drawn = Q(must_label=True)
     if found_wrong:
         drawn |= Q(Exists(standing.filter(proposal=OuterRef("pk"), label=CaseLabel.WRONG.value)))
+    # A version is of one policy, as a scope is: the versions of all of them are those of each.
+    versions = {version.pk for scope in scopes for version in line(scope.policy)}
     proposals = (
-        Proposal.objects.filter(drawn, scope=scope, version__in=line(scope.policy))
+        Proposal.objects.filter(drawn, scope__in=[scope.pk for scope in scopes], version__in=versions)
         .only("id", "created_at", "cause", "nodes", "incident_id", "attempt__workload_id", "injected", "scope_id")
         .select_related("attempt")
         .prefetch_related(Prefetch("labels", standing, to_attr="standing"))
         .order_by("created_at", "id")
     )
-    return list(labelled(proposals))
+    found: dict[UUID, list[Proposal]] = {scope.pk: [] for scope in scopes}
+    for proposal in proposals:
+        assert proposal.scope_id is not None  # by the filter
+        found[proposal.scope_id].append(proposal)
+    return {scope: list(labelled(rows)) for scope, rows in found.items()}
 
 
 def labelled(proposals: Iterable[Proposal]) -> Iterable[Labelled]:
@@ -182,9 +193,14 @@ def _permission_wanting(by: User) -> list[str]:
     return [] if by.has_perm(permissions.PROMOTE) else ["Promoting needs the role lead or policy admin."]
 
 
+def with_promotions() -> Prefetch[Any]:
+    """What `open_promotion` asks of each of several scopes, newest first."""
+    return Prefetch("promotions", Promotion.objects.select_related("asked_by", "seconded_by", "version"))
+
+
 def open_promotion(scope: Scope) -> Promotion | None:
     """The promotion of a scope that waits for a second person."""
-    return scope.promotions.filter(ended_at__isnull=True).select_related("asked_by", "scope__policy").first()
+    return next((one for one in scope.promotions.all() if one.ended_at is None), None)
 
 
 def scope_row(scope_id: UUID) -> Scope:

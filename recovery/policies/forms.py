@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from recovery import wording
 from recovery.models import Proposal, Scope
-from recovery.policies import labels
+from recovery.policies import find, labels
 from recovery.policies.diff import normal
 from recovery.review.guard_forms import OfCluster
 from recovery.words import CaseLabel, LabelBasis, Outcome, PolicyMode
@@ -142,7 +142,7 @@ class ScopesForm(ListForm):
 
     def rows(self) -> QuerySet[Scope]:
         """The scopes asked for, by policy, cluster and domain."""
-        rows = Scope.objects.select_related("policy").prefetch_related("policy__versions")
+        rows = Scope.objects.select_related("policy").prefetch_related("policy__versions", find.with_promotions())
         for name, column in (("policy", "policy__name"), ("cluster", "cluster")):
             if value := self.value(name):
                 rows = rows.filter(**{column: value})

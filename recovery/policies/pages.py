@@ -19,6 +19,7 @@ from recovery.models import Policy, PolicyVersion, Promotion, Scope
 from recovery.policies import find, meter, record, trial
 from recovery.policies.diff import Difference, differences, tightened
 from recovery.policies.forms import START, body_of, text_of
+from recovery.policies.meter import Labelled
 from recovery.review.guard_pages import cluster_names, may, sentence
 from recovery.words import PolicyMode
 from rules.attempt import InputError
@@ -63,7 +64,7 @@ def _detail(
         "version": versions[0],
         "text": text_of(versions[0].body),
         "versions": [(version, _changes(version, older)) for version, older in _pairs(versions)],
-        "scopes": [_scope(policy, scope, request.user) for scope in policy.scopes.all()],
+        "scopes": _scopes(policy, request.user),
         "enough": meter.ENOUGH,
         "may_write": request.user.has_perm(permissions.WRITE_POLICY),
         "may_promote": request.user.has_perm(permissions.PROMOTE),
@@ -99,10 +100,16 @@ def _words(value: Any) -> str:
     )
 
 
-def _scope(policy: Policy, scope: Scope, user: User) -> dict[str, Any]:
+def _scopes(policy: Policy, user: User) -> list[dict[str, Any]]:
+    scopes = list(policy.scopes.prefetch_related(find.with_promotions()))
+    for scope in scopes:
+        scope.policy = policy
+    cases = find.cases_by_scope(scopes)
+    return [_scope(scope, cases[scope.pk], user) for scope in scopes]
+
+
+def _scope(scope: Scope, cases: list[Labelled], user: User) -> dict[str, Any]:
     """A scope with its record and what may be done about it by whom."""
-    scope.policy = policy
-    cases = find.cases_of(scope)
     reading = meter.read(cases, now=timezone.now())
     asked = find.open_promotion(scope)
     mode = PolicyMode(scope.mode)
@@ -121,7 +128,7 @@ def _scope(policy: Policy, scope: Scope, user: User) -> dict[str, Any]:
         "second_wanting": find.second_wanting(asked, user) if asked else [],
         "record_wanting": find.record_wanting(reading),
         "lower": [word.value for word in lower.get(mode, ())],
-        "before": list(scope.promotions.select_related("asked_by", "seconded_by", "version")[:MOST_PROMOTIONS]),
+        "before": list(scope.promotions.all())[:MOST_PROMOTIONS],
     }
 
 

@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
 from recovery.models import Policy, Promotion, Proposal, Scope
@@ -199,3 +200,15 @@ def test_scopes_are_filtered_and_a_filter_that_is_none_is_refused(scope: Scope) 
     assert client.get("/api/v1/recovery/scopes?mode=automatic").json()["count"] == 0
     for query in ("mode=nonsense", "scope=1", "policy=%00"):
         assert client.get(f"/api/v1/recovery/scopes?{query}").status_code == 400
+
+
+def test_scopes_and_their_policy_cost_the_same_however_many_there_are(
+    policy: Policy, as_: Callable[..., Client], django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number, cluster in enumerate(("alpha", "beta", "gamma")):
+        proposed(a_scope(policy, cluster), number, must_label=True)
+    client, page = as_("lead", "lead"), f"/recovery/policies/{policy.name}/"
+    for address in (page, "/api/v1/recovery/scopes"):
+        client.get(address)
+        with django_assert_max_num_queries(11):  # two of them ask for permissions
+            assert client.get(address).status_code == 200

@@ -80,6 +80,7 @@ class AttributionRequest(Leased):
         indexes = [
             models.Index(fields=["due_at"], name="request_open_due", condition=OPEN),
             models.Index(fields=["cluster", "turn_at"], name="request_turn", condition=OPEN),
+            models.Index(fields=["state"], name="request_not_done", condition=~Q(state=RequestState.DONE.value)),
         ]
 
     def __str__(self) -> str:
