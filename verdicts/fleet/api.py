@@ -100,7 +100,9 @@ class NodeDetail(APIView):
         node = get_object_or_404(Node.objects.select_related("cluster"), pk=node_id)
         form = SpanForm(_query(request))
         understood(form)
-        rows = list(find.rows_of(node)[: find.MOST_HISTORY])
+        rows = find.history_of(node)
+        if len(rows) == find.MOST_HISTORY:
+            form.count_since(rows[-1].happened_at)
         within = [row for row in rows if form.span.after <= row.happened_at < form.span.before]
         told = {
             "id": node.pk,

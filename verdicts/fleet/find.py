@@ -24,7 +24,7 @@ BLAMELESS = (Domain.NO_FAILURE.value, "not_analysed")
 #: A symptom that comes again on a node within this time was not dealt with.
 AGAIN_WITHIN = timedelta(days=7)
 MOST_NODES = 20_000
-MOST_HISTORY = 2_000
+MOST_HISTORY = 1_000
 #: Among so many of the attempts that were placed on a node last, its latest are looked for.
 MOST_PLACED = 200
 #: A page counts so many times that a node was blamed, the latest, and says since when.
@@ -45,14 +45,14 @@ class Span:
         return (self.before - self.after).days
 
 
-def shortened(span: Span, cluster: str = "") -> Span:
-    """The time, from later on where nodes were blamed more often in it than is counted while a page waits."""
+def latest_blames(span: Span, cluster: str = "") -> datetime:
+    """From when on nodes were blamed at most so often as is counted; the begin of the time where that is all of it."""
     blames = Blame.objects.filter(kind="node", happened_at__gte=span.after, happened_at__lt=span.before)
     if cluster:
         blames = blames.filter(cluster=cluster)
     times = blames.order_by("-happened_at").values_list("happened_at", flat=True)
     last_two = list(times[MOST_BLAMES - 1 : MOST_BLAMES + 1])
-    return Span(last_two[0] if len(last_two) == 2 else span.after, span.before)
+    return last_two[0] if len(last_two) == 2 else span.after
 
 
 @dataclass
@@ -193,6 +193,11 @@ def rows_of(node: Node) -> QuerySet[ListRow]:
         .exclude(domain__in=BLAMELESS)
         .order_by("-happened_at", "-id")
     )
+
+
+def history_of(node: Node) -> list[ListRow]:
+    """The newest of them, with what is counted of each."""
+    return list(rows_of(node).only("verdict_id", "happened_at", "domain", "strength", "tags")[:MOST_HISTORY])
 
 
 def causes(row: ListRow) -> list[str]:

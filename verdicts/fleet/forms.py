@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import Any
 
 from django.http import QueryDict
@@ -11,7 +10,8 @@ from django.utils import timezone
 from rules.words import Domain
 from verdicts import wording
 from verdicts.fleet.elements import COMPARED, KINDS
-from verdicts.fleet.find import BLAMELESS, NodeRow, Span, blamed, shortened, unblamed
+from verdicts.fleet.find import BLAMELESS, NodeRow, Span, blamed, latest_blames, unblamed
+from verdicts.fleet.ports import latest_named
 from verdicts.listing.form import ListForm
 from verdicts.models import Cluster
 
@@ -25,6 +25,8 @@ class SpanForm(ListForm):
     labels: Mapping[str, str] = {"cluster": "Cluster", "days": "Time", "until": "Until"}
     choices: Mapping[str, list[tuple[str, str]]] = {"days": DAYS}
     times: tuple[str, ...] = ("until",)
+    #: Since when it is counted, where that is later than was asked for.
+    counted_since: datetime | None = None
 
     def __init__(self, query: QueryDict) -> None:
         super().__init__(query)
@@ -34,10 +36,16 @@ class SpanForm(ListForm):
 
     @property
     def span(self) -> Span:
-        """The time asked for."""
+        """The time asked for, or so much of it as is counted."""
         before = self.moment("until") or timezone.now() + timedelta(seconds=1)
         days = self.value("days")
-        return Span(before - timedelta(days=int(days if days in dict(DAYS) else DAYS[0][0])), before)
+        after = before - timedelta(days=int(days if days in dict(DAYS) else DAYS[0][0]))
+        return Span(self.counted_since or after, before)
+
+    def count_since(self, at: datetime) -> None:
+        """Let the time begin later, where there is more in it than is counted while a page waits."""
+        if at > self.span.after:
+            self.counted_since = at
 
     @property
     def earlier(self) -> str:
@@ -66,15 +74,10 @@ class SpanForm(ListForm):
 class BlamedForm(SpanForm):
     """A time in which it is counted how often nodes were blamed: it begins later where that was too often."""
 
-    @cached_property
-    def span(self) -> Span:
-        """The time that is counted."""
-        return shortened(super().span, self.cluster)
-
-    @property
-    def counted_since(self) -> datetime | None:
-        """Since when it is counted, where that is later than was asked for."""
-        return self.span.after if self.span.after > super().span.after else None
+    def __init__(self, query: QueryDict) -> None:
+        super().__init__(query)
+        if not self.errors:
+            self.count_since(latest_blames(self.span, self.cluster))
 
 
 class NodesForm(BlamedForm):
@@ -131,6 +134,11 @@ class PortsForm(SpanForm):
 
     labels = {**SpanForm.labels, "text": "Switch or port", "owner": "Switch or node"}
     texts = ("text", "owner")
+
+    def __init__(self, query: QueryDict) -> None:
+        super().__init__(query)
+        if not self.errors and not self.value("owner"):  # of one owner they are few
+            self.count_since(latest_named(self.span))
 
 
 class PortForm(SpanForm):

@@ -55,8 +55,10 @@ def node(request: Request, node_id: UUID) -> HttpResponse:
     """One node: what it was blamed for, what was found on it, what came again, and what people said of it."""
     found = get_object_or_404(Node.objects.select_related("cluster"), pk=node_id)
     form = SpanForm(request.GET)
+    rows = find.history_of(found)
+    if len(rows) == find.MOST_HISTORY:
+        form.count_since(rows[-1].happened_at)
     span = form.span
-    rows = list(find.rows_of(found)[: find.MOST_HISTORY])
     within = [row for row in rows if span.after <= row.happened_at < span.before]
     by_week = figures.symptoms_by_week(within, span)
     page = page_of(find.rows_of(found), request.GET.get("page"))

@@ -14,6 +14,8 @@ from verdicts.models import ListRow, NamedPort, Review
 from verdicts.own import OWN_ROW, own
 
 MOST_PORTS = 5_000
+#: The list counts so many times that a port was named, the latest, and says since when.
+MOST_NAMED = 10_000
 MOST_HISTORY = 2_000
 #: Where standing verdicts and the ports that they name meet.
 _JOINED = f"""
@@ -36,6 +38,14 @@ class Port:
     first: datetime | None = None
     last: datetime | None = None
     symptoms: list[str] = field(default_factory=list)
+
+
+def latest_named(span: Span) -> datetime:
+    """From when on ports were named at most so often as is counted; the begin of the time where that is all of it."""
+    times = NamedPort.objects.filter(happened_at__gte=span.after, happened_at__lt=span.before)
+    newest = times.order_by("-happened_at").values_list("happened_at", flat=True)
+    last_two = list(newest[MOST_NAMED - 1 : MOST_NAMED + 1])
+    return last_two[0] if len(last_two) == 2 else span.after
 
 
 def ports(span: Span, *, cluster: str = "", text: str = "", owner: str = "") -> list[Port]:
