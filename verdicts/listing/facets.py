@@ -18,10 +18,11 @@ from rules.words import Domain, Source, State, Strength
 from verdicts import wording
 from verdicts.choices import Label, Origin
 from verdicts.listing.filters import COVERAGE, NOT_ANALYSED, READ_THROUGH, VerdictFilter
+from verdicts.listing.keyset import MOST_READ
 from verdicts.listing.sparse import WALKED
 
 LOOKED_AT = 1000
-#: The same for the other words of a facet in force beside a text: rows are read until so many have it.
+#: The same for the other words of a facet in force, where rows are read until so many match.
 READ_AT = 100
 #: Facets in force whose other words are counted too.
 MOST_LIFTED = 4
@@ -143,7 +144,10 @@ def _looked_at(filters: VerdictFilter, known: Known, without: str) -> int:
     """How many rows are counted: fewer where they are not known and each has to be read."""
     if known.ids is not None and not without:
         return LOOKED_AT
-    return min(LOOKED_AT, READ_AT if without and filters.data.get("text") else filters.most(without))
+    most = filters.most(without)
+    if without and (filters.data.get("text") or most <= MOST_READ):
+        return READ_AT
+    return min(LOOKED_AT, most)
 
 
 def _seen(filters: VerdictFilter, known: Known, *, without: str = "") -> tuple[str, tuple[Any, ...]]:

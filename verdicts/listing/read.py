@@ -104,20 +104,24 @@ def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
     elif newest is not None or (full := _full(filters, size, cursor)) is None:
         keys = first_rows(found, paired(filters))
         ids = [pk for _, pk in keys[:GATHERED]]
+        page = page_of(keys, found, size, cursor)
         if len(keys) <= GATHERED:
-            page = page_of(keys, found, size, cursor)
             return Answer(page, len(keys), more=False, ids=ids)
-        if cursor is None and size < GATHERED and found.most <= GATHERED:
-            page = page_of(keys, found, size, None)
-            return Answer(page, found.most, more=True, ids=ids)
-        page = found.page(size, cursor)
+        if not page.rows or page.last >= GATHERED:  # beyond the rows that are known
+            page = found.page(size, cursor)
+        number = found.count() if found.most > GATHERED else found.most + 1
+        return _answer(page, number, found.most, ids)
     else:
         page = full
     if cursor is None and page.next is None:
         return Answer(page, len(page.rows), more=False)
-    number = found.count()
+    return _answer(page, found.count(), found.most)
+
+
+def _answer(page: Slice, number: int, most: int, ids: list[UUID] | None = None) -> Answer:
+    """The answer where `number` rows were counted, of `most` at most."""
     # Who goes on beyond what is counted has seen that there are as many.
-    return Answer(page, max(min(number, found.most), page.last), more=number > found.most)
+    return Answer(page, max(min(number, most), page.last), more=number > most, ids=ids)
 
 
 def _full(filters: VerdictFilter, size: int, cursor: Cursor | None) -> Slice | None:
