@@ -30,7 +30,10 @@ SCHEMA: dict[str, Any] = {
         "SourceEnum": [source.value for source in Source],
         "KeptEnum": [kept.value for kept in Kept],
     },
-    "POSTPROCESSING_HOOKS": ["drf_standardized_errors.openapi_hooks.postprocess_schema_enums"],
+    "POSTPROCESSING_HOOKS": [
+        "drf_standardized_errors.openapi_hooks.postprocess_schema_enums",
+        "verdicts.schema.plain_paths",
+    ],
 }
 
 

@@ -22,6 +22,13 @@ class PasswordScheme(BasicScheme):
     target_class = "attribution_site.login.LimitedBasic"
 
 
+def plain_paths(result: dict[str, Any], generator: Any, **_: Any) -> dict[str, Any]:
+    """The addresses as they are: a "+" in one is taken for a mark of a pattern, and left out, by what lists them."""
+    plain = {path: f"/{route}" for path, route, *_ in generator.endpoints if not set("<(") & set(route)}
+    result["paths"] = {plain.get(path, path): said for path, said in result["paths"].items()}
+    return result
+
+
 def _inlined(wanted: Any) -> dict[str, Any]:
     """The JSON Schema of a type with its references put in place."""
     schema = msgspec.json.schema(wanted)

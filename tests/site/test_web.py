@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client, RequestFactory
+from django.urls import reverse
 from drf_spectacular.validation import validate_schema
 
 from attribution_site import health
@@ -194,7 +195,8 @@ def test_the_schema_describes_the_api(client: Client, user: User) -> None:
     schema = json.loads(client.get("/api/v1/schema", headers={"Accept": "application/json"}).content)
     assert schema["openapi"].startswith("3.")
     validate_schema(schema)
-    assert any(path.startswith("/api/v1/") for path in schema["paths"])
+    assert all(path.startswith("/api/v1/") for path in schema["paths"])
+    assert reverse("api-policy-try") in schema["paths"]
 
 
 def test_the_api_s_own_documentation_needs_a_login_and_loads_nothing_from_elsewhere(client: Client, user: User) -> None:
