@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -30,6 +30,7 @@ FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 SECONDS = 30
 expect.set_options(timeout=SECONDS * 1000)
 
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 Visit = Callable[..., Page]
 
 

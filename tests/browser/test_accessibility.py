@@ -27,7 +27,7 @@ from recovery.record import batch
 from recovery.replay.words import ReplayKind
 from recovery.words import ActionKind, AnomalyKind, BrakeKind, EntryKind, ExclusionKind, VetoKind
 from rules.words import Domain
-from tests.browser.conftest import Visit
+from tests.browser.conftest import SCHEMES, Visit
 from tests.browser.test_console import too_wide
 from tests.browser.test_rules import a_store
 from tests.recovery.acting import a_failed_attempt
@@ -48,7 +48,6 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 FILES = ("recovery:drill-report", "recovery:replay-export", "recovery:batch-whole", "recovery:batch-record")
 NOT_OURS = ("admin/", "api/", "accounts/logout/", "accounts/sso/")
 WIDTHS = (320, 1280)
-SCHEMES = ("light", "dark")
 #: What else another theme could break: the page is the same but for its colours.
 COLOURS = ["color-contrast", "link-in-text-block"]
 

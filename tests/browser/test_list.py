@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit
-from tests.browser.test_console import back, background, too_wide
+from tests.browser.conftest import SCHEMES, Visit
+from tests.browser.test_console import back, background, too_wide_at
 from tests.verdicts.page_bodies import (
     a_verdict,
     ambiguous_body,
@@ -272,9 +272,7 @@ def test_the_keyboard_reaches_filters_and_shows_where_it_is(visit: Visit) -> Non
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-@pytest.mark.parametrize("width", [320, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_list_and_overview_fit_any_width_and_theme(visit: Visit, width: int, scheme: str) -> None:
+def test_list_and_overview_fit_any_width_and_theme(visit: Visit) -> None:
     many_verdicts(30)
     long = "x" * 250
     affected = [{"name": f"{index}{'n' * 200}", "gpus": [], "ranks": [], "links": []} for index in range(5)]
@@ -283,18 +281,18 @@ def test_list_and_overview_fit_any_width_and_theme(visit: Visit, width: int, sch
     a_verdict(wide, body(headline=long, attributed_domain="network_fabric", strength="weak", affected_nodes=affected))
     a_verdict(nvlink_attempt(end=now.isoformat()), nvlink_body())
     AttributionRequest.objects.create(attempt=an_attempt("7"), mode="slow")
-    page = visit(group="lead", width=width, color_scheme=scheme)
-    for address in (
+    page = visit(group="lead")
+    addresses = (
         "/verdicts/",
         "/verdicts/?domain=storage&text=number",
         "/verdicts/?node=gone",
         "/verdicts/?x=1",
         "/",
-    ):
-        page.goto(address)
-        page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
-        assert too_wide(page) == [], address
-    assert (background(page) == "rgb(14, 19, 25)") is (scheme == "dark")
+    )
+    for scheme, address in product(SCHEMES, addresses):
+        page.emulate_media(color_scheme=scheme)
+        assert too_wide_at(page, address, 320, 1280, unfolded=True) == [], (address, scheme)
+        assert (background(page) == "rgb(14, 19, 25)") is (scheme == "dark")
 
 
 def test_a_number_of_the_overview_leads_to_its_list(visit: Visit, site: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from itertools import product
 
-import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit
-from tests.browser.test_console import background, too_wide
+from tests.browser.conftest import SCHEMES, Visit
+from tests.browser.test_console import background, too_wide_at
 from tests.verdicts.page_bodies import a_verdict, an_attempt, body, evidence, finding
 from tests.verdicts.test_unrecognised import FLUX, digest, item
 
@@ -93,14 +93,12 @@ def test_drift_names_the_silent_rule_and_the_lines_of_the_new_image(visit: Visit
     expect(page.get_by_text(f"Came with image {LONG}").first).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_sticks_out_in_either_theme(visit: Visit, width: int, theme: str) -> None:
+def test_nothing_sticks_out_in_either_theme(visit: Visit) -> None:
     a_store()
-    page = visit("/rules/", group="viewer", width=width, color_scheme=theme)
-    for address in PAGES:
-        page.goto(address)
-        assert too_wide(page) == [], address
+    page = visit("/rules/", group="viewer")
+    for theme, address in product(SCHEMES, PAGES):
+        page.emulate_media(color_scheme=theme)
+        assert too_wide_at(page, address, 390, 1280) == [], (address, theme)
         assert (background(page) == "rgb(14, 19, 25)") == (theme == "dark")
 
 
