@@ -17,20 +17,28 @@ from verdicts.models.listing import PAIRS
 
 #: The filters whose words are paired, in the order of a pair, and how the words of each begin.
 _BEGIN = {"domain": "d", "state": "t", "strength": "g", "cluster": "c", "coverage": "v", "symptom": "s", "rule": "r"}
+#: Those of which the words are known, so that a pair is of no other two.
+_CLOSED = {"domain", "state", "strength", "coverage"}
 #: Where more pairs would do, looking for each takes longer than it spares.
 MOST_PAIRS = 100
 
 
-def paired(filters: VerdictFilter) -> list[Lookup[Any]]:
-    """Conditions that all rows found meet, one for each two filters that an index has together."""
+def paired(filters: VerdictFilter) -> tuple[list[Lookup[Any]], str]:
+    """Conditions that all rows found meet, one for each two filters that an index has together; and the filters that
+    these say wholly.
+
+    Asked by both, a database may take the filters for the better way in, and make the pairs of each row that it finds.
+    """
     asked = {name: words for name in _BEGIN if (words := _words(filters, name))}
     found: list[Lookup[Any]] = []
+    said: set[str] = set()
     for one, other in combinations(asked, 2):
         pairs = [" ".join(both) for both in product(asked[one], asked[other])]
         # A row's symptoms and rules are not paired with each other: rules name the symptoms that they find.
         if not {one, other} <= TAGGED and len(pairs) <= MOST_PAIRS:
             found.append(Overlap(PAIRS, Value(pairs, ArrayField(TextField()))))
-    return found
+            said |= {one, other} & _CLOSED
+    return found, " ".join(said)
 
 
 def _words(filters: VerdictFilter, name: str) -> list[str]:

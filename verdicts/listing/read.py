@@ -102,7 +102,8 @@ def answer(filters: VerdictFilter, *, size: int = PAGE_SIZE) -> Answer:
     if not filters.several():
         page = found.page(size, cursor)
     elif newest is not None or (full := _full(filters, size, cursor)) is None:
-        keys = first_rows(found, paired(filters))
+        pairs, said = paired(filters)
+        keys = first_rows(filters.found(without=said), pairs)
         ids = [pk for _, pk in keys[:GATHERED]]
         page = page_of(keys, found, size, cursor)
         if len(keys) <= GATHERED:
