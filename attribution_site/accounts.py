@@ -8,18 +8,26 @@ from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.forms import AdminPasswordChangeForm
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.http import HttpRequest
+from django.shortcuts import redirect
 
 from attribution_site import noted
+from attribution_site.login import EndsTokens
 from recovery.ledger.entries import Actor
 from verdicts.permissions import may_administer
+
+
+class PasswordOf(EndsTokens, AdminPasswordChangeForm):
+    """Somebody's password."""
 
 
 class People(UserAdmin):
     """Accounts. Staff, superuser and single permissions are a superuser's to give, and superusers theirs to change."""
 
+    change_password_form = PasswordOf
     list_display = ("username", "email", "roles", "is_active", "last_login")
     list_filter = ("groups", "is_active", "is_superuser")
 
@@ -87,4 +95,6 @@ def arrange(site: AdminSite) -> None:
     site.register(User, People)
     site.register(Group, GroupAdmin)
     site.register(SocialAccount, Identities)
+    # The own password is changed on one page.
+    site.password_change = lambda *_, **__: redirect("password")  # type: ignore[assignment, method-assign]
     site.has_permission = lambda request: may_administer(request.user)  # type: ignore[method-assign]

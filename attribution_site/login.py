@@ -6,15 +6,17 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.admin.forms import AdminAuthenticationForm
-from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, PasswordChangeView
 from django.core.cache import cache
+from django.db import transaction
 from django.forms import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import reverse_lazy
 from drf_spectacular.utils import extend_schema
+from knox.models import AuthToken
 from knox.views import LoginView as KnoxLoginView
 from knox.views import LogoutView as KnoxLogoutView
 from rest_framework import serializers
@@ -101,9 +103,25 @@ class Login(LoginView):
         return super().get_context_data(**more) | ways
 
 
+class EndsTokens:
+    """A form that sets a password: who may have known the former one may have made a token with it."""
+
+    def save(self, commit: bool = True) -> Any:
+        """Set it, and end the account's tokens."""
+        with transaction.atomic():
+            user = super().save(commit)  # type: ignore[misc]
+            AuthToken.objects.filter(user=user).delete()
+        return user
+
+
+class OwnPasswordForm(EndsTokens, PasswordChangeForm):
+    """The own password."""
+
+
 class ChangePassword(PasswordChangeView):
     """The page to change the own password; who has none, coming by single sign-on, has no such page."""
 
+    form_class = OwnPasswordForm
     template_name = "registration/password.html"
     success_url = reverse_lazy("login")
 

@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client, RequestFactory
 from django.urls import reverse
 from drf_spectacular.validation import validate_schema
+from knox.models import AuthToken
 
 from attribution_site import health
 from attribution_site.login import caller
@@ -175,6 +176,24 @@ def test_a_token_is_given_for_a_password_and_can_be_revoked(client: Client, user
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("by_whom", ["the owner", "an administrator"])
+def test_a_new_password_ends_the_tokens_that_the_former_one_may_have_made(
+    client: Client, user: User, by_whom: str
+) -> None:
+    _, token = AuthToken.objects.create(user)
+    new = {"new_password1": "quite another phrase", "new_password2": "quite another phrase"}
+    if by_whom == "the owner":
+        client.force_login(user)
+        assert client.post(reverse("password"), {"old_password": PASSWORD} | new).status_code == 302
+        User.objects.filter(pk=user.pk).update(is_staff=True, is_superuser=True)
+        assert client.get("/admin/password_change/").headers["Location"] == reverse("password")
+    else:
+        client.force_login(User.objects.create_superuser("root-of-all"))
+        said = {"password1": "quite another phrase", "password2": "quite another phrase", "usable_password": "true"}
+        assert client.post(reverse("admin:auth_user_password_change", args=[user.pk]), said).status_code == 302
+    assert Client().get("/api/v1/me", headers={"Authorization": f"Token {token}"}).status_code == 401
+
+
 def test_without_a_login_the_api_answers_in_its_own_form(client: Client) -> None:
     response = client.get("/api/v1/schema", headers={"Accept": "application/json"})
     assert response.status_code == 401
