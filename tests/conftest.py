@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.database import NAME, AsMigrated, copy_migrated, started
 from verdicts.clusters import cluster_row
+
+
+def pytest_configure() -> None:
+    """Who ends a run, as CI does with lanes, ends it like Ctrl-C: servers are ended and folders removed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -4,14 +4,17 @@ import os
 import tempfile
 from pathlib import Path
 
-_folder = tempfile.TemporaryDirectory(prefix="inquest-tests-")
-os.environ["INQUEST_DATA_DIR"] = _folder.name
+# A process that a test starts, and perhaps kills, works in the folder of its tests.
+if not (_folder := os.environ.get("INQUEST_TESTS_FOLDER")):
+    _made = tempfile.TemporaryDirectory(prefix="inquest-tests-")
+    _folder = os.environ["INQUEST_TESTS_FOLDER"] = _made.name
+os.environ["INQUEST_DATA_DIR"] = _folder
 os.environ.setdefault("SECRET_KEY", "for tests only, known to everybody")
 os.environ.setdefault("CELERY_BROKER_URL", "memory://")
 os.environ["INQUEST_HTTPS"] = "false"
 os.environ.setdefault("LOG_LEVEL", "WARNING")
 
-from attribution_site.settings import *  # noqa: E402, F403
+from attribution_site.settings import *  # noqa: F403
 
 # As slow as it should be for people, too slow for every test.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -20,4 +23,4 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 WHITENOISE_USE_FINDERS = True
-Path(_folder.name, "static").mkdir()
+Path(_folder, "static").mkdir(exist_ok=True)

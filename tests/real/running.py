@@ -62,6 +62,7 @@ class Site:
         #: Settings of this site besides those that every one has.
         self.settings: dict[str, str] = {}
         (home / "pg-home").mkdir()
+        (home / "tmp").mkdir()
         home.chmod(0o755)
         (home / "pg-home").chmod(0o755)
         copy_migrated(home / "pg-home" / "pg")
@@ -77,6 +78,8 @@ class Site:
             "PYTHONPATH": str(BASE),
             "DJANGO_SETTINGS_MODULE": "attribution_site.settings",
             "INQUEST_DATA_DIR": str(self.home / "data"),
+            # What a killed process leaves goes with the site.
+            "TMPDIR": str(self.home / "tmp"),
             "SECRET_KEY": "for this test",
             "DATABASE_URL": self.postgres.url("inquest"),
             "CELERY_BROKER_URL": self.valkey.url(),
