@@ -45,5 +45,5 @@ lock: ## resolve the dependencies anew, for every supported Python at once
 	@.ci/lock
 
 clean: ## remove what the tools wrote; the demo's data under var/ stays
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis var/test-database
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
