@@ -52,6 +52,11 @@ _NAME_HINTS = (
 _QUOTE = r"\\{0,2}[\"']"
 _MAYBE_QUOTE = rf"(?:{_QUOTE})?"
 _COLON = rf"{_MAYBE_QUOTE}[ ]?:[ ]?{_MAYBE_QUOTE}"
+#: Between two words of a command: blanks, or what is between them where Python or JSON prints a list of arguments.
+_NEXT = rf"(?:[ ]{{1,8}}{_MAYBE_QUOTE}|{_QUOTE},[ ]?b?{_QUOTE})"
+#: Between an option and its value, and before an option further on.
+_THEN = rf"(?:={_MAYBE_QUOTE}|{_NEXT})"
+_LATER = r"[^\n]{0,120}?[ \"']"
 #: What stands where a secret would and is none: a variable, a placeholder, a word for nothing, an expression of code,
 #: the path of a file that holds it.
 _NOTHING = (
@@ -123,6 +128,13 @@ VALUES = (
         rf"(?=[\w.-]{{0,255}}\d)[\w.-]{{16,255}}+[^\s\"'\\]{{0,4096}}(?={_QUOTE})",
     ),
     _after("credentials", "auth", rf"{_QUOTE}auth{_QUOTE}[ ]?:[ ]?{_QUOTE}", r"[a-z0-9+/]{8,4096}=*"),
+    # A variable of the shell, whose value may have an "&" in it, as none in an address has.
+    _exact(
+        "secret",
+        "password= passwd= secret= _key=",
+        r"(?P<keep>(?<![\w?&])[A-Z0-9_]{0,64}(?:PASSWORD|PASSWD|SECRET|(?:API|ACCESS|SECRET|PRIVATE)_KEY)=)"
+        rf"{_NOTHING}[^\s\"'\\,;]{{1,4096}}",
+    ),
     # The value to its closing quote; then to the next blank or separator.
     _after(
         "secret",
@@ -166,23 +178,27 @@ VALUES = (
         rf"--(?:\w{{1,32}}-){{0,2}}{_NAMES}[= ](?P<quote>[\"'])",
         r"[^\"'\n\\]{1,4096}(?=(?P=quote))",
     ),
-    _after("secret", "--", rf"--(?:\w{{1,32}}-){{0,2}}{_NAMES}[= ]{_MAYBE_QUOTE}", rf"(?!-){_TO_BLANK}"),
-    _after(
-        "token", "token", rf"--(?:\w{{1,32}}-){{0,2}}token[= ]{_MAYBE_QUOTE}", rf"(?!-){_DIGIT}[^\s\"'\\]{{8,4096}}"
-    ),
+    _after("secret", "--", rf"--(?:\w{{1,32}}-){{0,2}}{_NAMES}{_THEN}", rf"(?!-){_TO_BLANK}"),
+    _after("token", "token", rf"--(?:\w{{1,32}}-){{0,2}}token{_THEN}", rf"(?!-){_DIGIT}[^\s\"'\\]{{8,4096}}"),
     _after("password", "login", r"\blogin[ \t]{1,8}\S{1,255}[ \t]{1,8}password[ \t]{1,8}", r"\S{1,4096}"),
-    _after("password", "login", rf"\blogin\b[^\n]{{0,120}}?[ ]-p[ ]{_MAYBE_QUOTE}", rf"(?!-){_TO_BLANK}"),
-    _after("password", "sshpass", rf"\bsshpass[ ]{{1,8}}-p[ ]{{0,8}}{_MAYBE_QUOTE}", _TO_BLANK),
+    _after("password", "login", rf"\blogin\b{_LATER}-p{_NEXT}", rf"(?!-){_TO_BLANK}"),
+    _after("password", "sshpass", rf"\bsshpass{_NEXT}-p{_NEXT}?", _TO_BLANK),
+    _after("password", "mysql mariadb", rf"\b(?:mysql|mariadb)\w{{0,16}}\b{_LATER}-p{_MAYBE_QUOTE}", _TO_BLANK),
+    _after("password", "ldap", rf"\bldap\w{{1,16}}\b{_LATER}-w{_NEXT}?", rf"(?!-){_TO_BLANK}"),
+    _after("password", "pass:", rf"-(?:pass(?:in|out)?|k){_NEXT}pass:", _TO_BLANK),
     _after(
-        "password", "mysql mariadb", rf"\b(?:mysql|mariadb)\w{{0,16}}\b[^\n]{{0,120}}?[ ]-p{_MAYBE_QUOTE}", _TO_BLANK
+        "secret",
+        "aws_secret_access_key aws_session_token",
+        rf"\bset{_NEXT}(?:[\w.-]{{1,64}}\.)?aws_(?:secret_access_key|session_token){_NEXT}",
+        _TO_BLANK,
     ),
     _after(
         "password",
         "curl wget",
-        rf"\b(?:curl|wget)\b[^\n]{{0,120}}?[ ](?:-u|--user)[ =]{_MAYBE_QUOTE}[^\s:\"'/]{{1,64}}:",
+        rf"\b(?:curl|wget)\b{_LATER}(?:-u|--user){_THEN}[^\s:\"'/]{{1,64}}:",
         r"[^\s\"']{1,4096}",
     ),
-    _after("token", "wandb", r"\bwandb[ ]login[ ](?:--[\w=:/.-]{1,64}[ ]){0,4}", r"[0-9a-z_]{32,255}"),
+    _after("token", "wandb", rf"\bwandb{_NEXT}login{_NEXT}(?:--[\w=:/.-]{{1,64}}{_NEXT}){{0,4}}", r"[0-9a-z_]{32,255}"),
     _after(
         "password",
         "identified password",
