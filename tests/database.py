@@ -112,6 +112,11 @@ class AsMigrated:
                 " AND relkind = 'r' AND relname <> 'django_migrations' ORDER BY 1"
             )
             self.tables = [str(table) for (table,) in cursor.fetchall()]
+            # What refuses to lose rows one by one, whoever asks.
+            cursor.execute("SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger WHERE tgenabled = 'A'")
+            self.guarded = {str(table) for (table,) in cursor.fetchall()}
+            cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+            self.superuser = cursor.fetchone() == (True,)
             cursor.execute("CREATE SCHEMA IF NOT EXISTS as_migrated")
             self.kept = self._with_rows()
             for table in self.kept:
@@ -128,7 +133,15 @@ class AsMigrated:
         with transaction.atomic(), connection.cursor() as cursor:
             # Who still writes ends first.
             cursor.execute(f"LOCK TABLE {', '.join(self.tables)} IN EXCLUSIVE MODE")
-            if found := self._with_rows():
-                cursor.execute(f"TRUNCATE {', '.join(found)} CASCADE")
+            found = self._with_rows()
+            if self.superuser:
+                # Without triggers, so without foreign keys: far cheaper than TRUNCATE, which goes on to all that refer.
+                cursor.execute("SET LOCAL session_replication_role = replica")
+            whole = [table for table in found if table in self.guarded or not self.superuser]
+            if whole:
+                cursor.execute(f"TRUNCATE {', '.join(whole)} CASCADE")
+            for table in found:
+                if table not in whole:
+                    cursor.execute(f"DELETE FROM {table}")  # noqa: S608
             for table in self.kept:
                 cursor.execute(f"INSERT INTO {table} TABLE as_migrated.{table}")
