@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from verdicts.listing.api_paging import Pages
-from verdicts.listing.filters import unknown_parameters
+from verdicts.listing.parameters import unknown_parameters
 from verdicts.models import Attempt
 from verdicts.permissions import ReadOnly
 

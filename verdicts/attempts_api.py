@@ -34,7 +34,7 @@ from verdicts.given import (
     refused,
 )
 from verdicts.keeping import Kept
-from verdicts.listing.filters import AttemptFilter
+from verdicts.listing.attempt_filter import AttemptFilter
 from verdicts.logs.find import LineFilter, in_order
 from verdicts.models import (
     Attempt,

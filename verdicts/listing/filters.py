@@ -8,24 +8,21 @@ from typing import Any
 
 import django_filters as filters
 from django import forms
-from django.db.models import Exists, OuterRef, Q, QuerySet, SmallIntegerField, Subquery, Value
+from django.db.models import Q, QuerySet, SmallIntegerField, Subquery, Value
 from django.db.models.functions import Cast, Coalesce
-from django.http import QueryDict
 
 from rules.words import STRENGTHS, Domain, Source, State, Strength
-from verdicts.choices import FindingStatus, Label, Mode, Origin
-from verdicts.find import AttemptQuerySet
+from verdicts.choices import FindingStatus, Label, Mode
 from verdicts.listing.keyset import MOST_COUNTED, MOST_READ, Cursor, Key, Keyset, beyond
 from verdicts.listing.moment_filter import MomentFilter
+from verdicts.listing.parameters import LISTED, choices_of, repeated
 from verdicts.listing.text_search import found_words, read_through, with_words
-from verdicts.models import Attempt, ListRow, RulesetVersion, Verdict
+from verdicts.models import ListRow, RulesetVersion
 
 #: In place of a domain, for attempts that no verdict was made of yet.
 NOT_ANALYSED = "not_analysed"
 #: How much of what was to be seen was seen.
 COVERAGE = ("whole", "degraded", "narrow")
-#: Where what lists have comes from. Attempts of drills are in no list.
-LISTED = (Origin.OWN, Origin.IMPORTED)
 #: Longer words are cut in the list's own table.
 LONGEST_WORD = 255
 #: Filters that indexes carry together, and those that are looked for among a row's tags.
@@ -40,10 +37,6 @@ ALONE = {"order", "superseded", "status", "after", "before"}
 EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 #: So many rows are read for a text before an index is asked where it is.
 READ_THROUGH = 3000
-
-
-def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
-    return [(str(word), str(word)) for word in words]
 
 
 #: What each order sorts by; ties and words that many rows share give the newest first.
@@ -112,11 +105,11 @@ class VerdictFilter(filters.FilterSet):
         method="by_any", help_text="Name of a cluster, or none where no name was sent; may be repeated."
     )
     domain = AnyOf(
-        choices=[*_choices(Domain), (NOT_ANALYSED, NOT_ANALYSED)], help_text="Attributed domain; may be repeated."
+        choices=[*choices_of(Domain), (NOT_ANALYSED, NOT_ANALYSED)], help_text="Attributed domain; may be repeated."
     )
-    state = AnyOf(choices=_choices(State), help_text="Terminal state; may be repeated.")
+    state = AnyOf(choices=choices_of(State), help_text="Terminal state; may be repeated.")
     strength = AnyOf(
-        choices=[*_choices(Strength), ("none", "none")],
+        choices=[*choices_of(Strength), ("none", "none")],
         method="by_strength",
         help_text="Strength of the verdict, or none; may be repeated.",
     )
@@ -127,7 +120,7 @@ class VerdictFilter(filters.FilterSet):
         method="by_finding", help_text='Id of a rule that fired, or the start of some: "gpu.*"; may be repeated.'
     )
     status = AnyOf(
-        choices=_choices(FindingStatus),
+        choices=choices_of(FindingStatus),
         method="by_nothing",
         help_text="What the verdict made of the symptom or rule that is looked for; may be repeated.",
     )
@@ -139,15 +132,15 @@ class VerdictFilter(filters.FilterSet):
     job = filters.CharFilter(field_name="job_id", lookup_expr="exact", help_text="The scheduler's job id.")
     attempt = filters.UUIDFilter(field_name="attempt_id", help_text="Id of an attempt; its older verdicts too.")
     coverage = AnyOf(
-        choices=_choices(COVERAGE),
+        choices=choices_of(COVERAGE),
         help_text="whole: every source was seen whole; degraded: one failed, came in part, or is never empty and was; "
         "narrow: some were not collected; may be repeated.",
     )
     missing = AnyOf(
-        choices=_choices(Source), method="by_missing", help_text="A source that was not seen whole; may be repeated."
+        choices=choices_of(Source), method="by_missing", help_text="A source that was not seen whole; may be repeated."
     )
     review = AnyOf(
-        choices=_choices([*Label, "none", "any", "decided"]),
+        choices=choices_of([*Label, "none", "any", "decided"]),
         method="by_review",
         help_text="The label that a standing review gives it; none: not reviewed; decided: right or wrong; "
         "may be repeated.",
@@ -158,11 +151,11 @@ class VerdictFilter(filters.FilterSet):
         help_text="open: an attribution is being made; failed: the last one failed.",
     )
     origin = AnyOf(
-        choices=_choices(LISTED),
+        choices=choices_of(LISTED),
         help_text="own: of this site; imported: from a record of another site. Lists have both, figures only own; "
         "may be repeated.",
     )
-    mode = filters.ChoiceFilter(choices=_choices(Mode), help_text="How it was asked for.")
+    mode = filters.ChoiceFilter(choices=choices_of(Mode), help_text="How it was asked for.")
     ruleset = filters.CharFilter(method="by_ruleset", help_text="Digest of the ruleset, or its first characters.")
     after = MomentFilter(method="by_nothing", help_text="Ended at this time or later (RFC 3339).")
     before = MomentFilter(method="by_nothing", help_text="Ended before this time.")
@@ -313,7 +306,7 @@ class VerdictFilter(filters.FilterSet):
     def _meant(self, name: str, value: str, find: Callable[[str], list[str]]) -> list[str]:
         """What the words of a parameter stand for, looked up once for rows, count and facets alike."""
         if name not in self._stands_for:
-            self._stands_for[name] = [word for start in _repeated(self.data, name, value) for word in find(start)]
+            self._stands_for[name] = [word for start in repeated(self.data, name, value) for word in find(start)]
         return self._stands_for[name]
 
     def by_nothing(self, queryset: QuerySet[ListRow], name: str, value: Any) -> QuerySet[ListRow]:
@@ -322,7 +315,7 @@ class VerdictFilter(filters.FilterSet):
 
     def by_any(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows with any of the words given."""
-        values = [word[:LONGEST_WORD] for word in _repeated(self.data, name, value)]
+        values = [word[:LONGEST_WORD] for word in repeated(self.data, name, value)]
         if name == "cluster":
             values = ["" if word == "none" else word for word in values]
         return queryset.filter(**({name: values[0]} if len(values) == 1 else {f"{name}__in": values}))
@@ -336,7 +329,7 @@ class VerdictFilter(filters.FilterSet):
 
     def by_node(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows that name one of the nodes as affected."""
-        return queryset.filter(nodes__overlap=_repeated(self.data, name, value))
+        return queryset.filter(nodes__overlap=repeated(self.data, name, value))
 
     def by_shared(self, queryset: QuerySet[ListRow], name: str, value: str) -> QuerySet[ListRow]:
         """Rows whose affected nodes share the element."""
@@ -390,64 +383,3 @@ def _between(after: datetime | None, before: datetime | None) -> Q:
     if after is not None:
         inside &= Q(happened_at__gte=after)
     return inside & Q(happened_at__lt=before) if before is not None else inside
-
-
-class AttemptFilter(filters.FilterSet):
-    """What attempts can be looked for by. `state` is the scheduler's own word."""
-
-    cluster = filters.CharFilter(method="by_cluster", help_text="Name of a cluster; may be repeated.")
-    workload = filters.CharFilter(field_name="workload__name", help_text="Name of a workload.")
-    job = filters.CharFilter(field_name="job_id", help_text="The scheduler's job id.")
-    scheduler = filters.CharFilter(field_name="scheduler", help_text="slurm, kubernetes or static.")
-    state = filters.CharFilter(
-        field_name="state",
-        lookup_expr="istartswith",
-        help_text="The scheduler's word, or its start.",
-    )
-    user = filters.CharFilter(field_name="user", help_text="Whose job it was.")
-    node = filters.CharFilter(method="by_node", help_text="Name of a node it ran on.")
-    after = MomentFilter(
-        field_name="ended_at",
-        lookup_expr="gte",
-        help_text="Ended at this time or later.",
-    )
-    before = MomentFilter(field_name="ended_at", lookup_expr="lt", help_text="Ended before this time.")
-    origin = filters.ChoiceFilter(
-        choices=_choices(LISTED), help_text="own: of this site; imported: from a record of another site."
-    )
-    judged = filters.ChoiceFilter(
-        choices=[("true", "true"), ("false", "false")], method="by_judged", help_text="Whether it has a verdict."
-    )
-    order = filters.OrderingFilter(
-        fields=[("ended_at", "ended"), ("created_at", "created"), ("job_id", "job")],
-        help_text="Order; a leading minus turns it round.",
-    )
-
-    class Meta:
-        model = Attempt
-        fields: list[str] = []
-
-    def by_cluster(self, queryset: AttemptQuerySet, name: str, value: str) -> AttemptQuerySet:
-        """Attempts of any of the clusters named."""
-        return queryset.filter(cluster__name__in=_repeated(self.data, "cluster", value))
-
-    def by_node(self, queryset: AttemptQuerySet, name: str, value: str) -> AttemptQuerySet:
-        """Attempts that had the node."""
-        given = Attempt.nodes.through.objects.filter(attempt_id=OuterRef("pk"), node__name=value)
-        return queryset.filter(Exists(given))
-
-    def by_judged(self, queryset: AttemptQuerySet, name: str, value: str) -> AttemptQuerySet:
-        """Attempts with or without a verdict."""
-        verdicts = Verdict.objects.filter(attempt_id=OuterRef("pk"), is_current=True)
-        return queryset.filter(Exists(verdicts) if value == "true" else ~Exists(verdicts))
-
-
-def _repeated(data: QueryDict | dict[str, Any], name: str, value: str) -> list[str]:
-    """All values of a parameter that may be repeated."""
-    values = data.getlist(name) if isinstance(data, QueryDict) else [value]
-    return [word for word in values if word]
-
-
-def unknown_parameters(data: Iterable[str], known: type[filters.FilterSet], also: Iterable[str] = ()) -> list[str]:
-    """Names in a query that no filter knows: a misspelt filter must not answer with everything."""
-    return sorted(set(data) - set(known.base_filters) - set(also))

@@ -8,9 +8,10 @@ from uuid import UUID
 
 from django.http import QueryDict
 
-from verdicts.listing.filters import READ_THROUGH, VerdictFilter, unknown_parameters
+from verdicts.listing.filters import READ_THROUGH, VerdictFilter
 from verdicts.listing.keyset import Cursor, CursorError, Slice, read_cursor
 from verdicts.listing.pairs import paired
+from verdicts.listing.parameters import unknown_parameters
 from verdicts.listing.sparse import GATHERED, WALKED, first_rows, page_of
 from verdicts.models import Attempt, ListRow, Verdict
 from verdicts.verdict_page import presentation
