@@ -78,7 +78,7 @@ def test_from_an_upload_over_verdict_review_and_proposal_to_the_ledger(visit: Vi
 
     # She proposes to restart without it, and cannot approve that alone.
     page.get_by_label("In short").get_by_role("link", name="Propose an action").click()
-    page.get_by_label("Action").select_option(label="Restart without nodes")
+    page.get_by_label("Action", exact=True).select_option(label="Restart without nodes")
     page.get_by_label("Nodes").fill("gpu-03")
     page.get_by_label("Why").fill("the GPU is gone from the bus")
     page.get_by_role("button", name="Propose", exact=True).click()
@@ -119,7 +119,7 @@ def test_a_decision_that_is_refused_keeps_what_was_typed(visit: Visit, tmp_path:
         work()
         expect(page).to_have_url(re.compile(r"/verdicts/[0-9a-f-]{36}/"))
     page.get_by_label("In short").get_by_role("link", name="Propose an action").click()
-    page.get_by_label("Action").select_option(label="Restart without nodes")
+    page.get_by_label("Action", exact=True).select_option(label="Restart without nodes")
     page.get_by_label("Nodes").fill("gpu-*")
     page.get_by_label("Why").fill("all of them look bad")
     page.get_by_role("button", name="Propose", exact=True).click()
