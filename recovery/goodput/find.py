@@ -24,7 +24,7 @@ from verdicts.models import Attempt, Verdict
 from verdicts.own import own
 
 #: Failures that are counted at most, the newest, and recoveries whose times are looked up one by one.
-MOST, MOST_TIMED = 1_000, 200
+MOST, MOST_TIMED = 5_000, 200
 NO_VERDICT = "no verdict"
 #: A requeued attempt may be said to have begun so much before the one that it follows had ended.
 SAME_MOMENT = timedelta(seconds=5)
@@ -48,7 +48,8 @@ class Goodput:
     """The whole page: losses, times, and what would have been better."""
 
     failures: int
-    cut: bool
+    #: Since when they are counted, where the time has more of them.
+    counted_since: datetime | None
     by_cause: list[Lost]
     by_cluster: list[Lost]
     detection: dict[str, Spread | None]
@@ -92,7 +93,7 @@ def measured(span: Span, cluster: str = "") -> Goodput:
     stages = anomalies.order_by("-detected_at").values_list("event_at", "observed_at", "detected_at", "proposed_at")
     return Goodput(
         failures=len(failed),
-        cut=cut,
+        counted_since=failed[-1].ended if cut else None,
         by_cause=reckon.lost_by(failures, lambda one: one.cause),
         by_cluster=reckon.lost_by(failures, lambda one: one.cluster),
         detection=reckon.detection_times(stages[:MOST]),

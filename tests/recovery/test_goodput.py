@@ -115,3 +115,16 @@ def test_a_time_without_failures_has_nothing_to_count() -> None:
     train(an_attempt(), steps=2)
     found = goodput_find.measured(Span(NOW - timedelta(days=1), NOW + timedelta(days=1)), cluster="alpha")
     assert (found.failures, found.by_cause, found.totals) == (0, [], [])
+
+
+@pytest.mark.django_db
+def test_of_more_failures_than_are_counted_it_is_said_since_when(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(goodput_find, "MOST", 2)
+    ends = [at(60 * number) for number in range(3)]
+    for number, end in enumerate(ends):
+        an_attempt(f"{number}", end=end.isoformat())
+    span = Span(NOW - timedelta(days=1), NOW + timedelta(days=1))
+    found = goodput_find.measured(span)
+    assert (found.failures, found.counted_since) == (2, ends[1])
+    monkeypatch.setattr(goodput_find, "MOST", 3)
+    assert goodput_find.measured(span).counted_since is None
