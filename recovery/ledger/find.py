@@ -19,6 +19,8 @@ from verdicts.listing.keyset import MOST_COUNTED, CursorError
 MOST_WALKED = 10_000
 _CURSOR = re.compile(r"([ab])([0-9]{1,18})")
 _NAMELESS = re.compile(r"[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+#: A moment as entries have it: to the microsecond, in UTC.
+_MOMENT = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)T(?P<time>\d\d:\d\d)(?::\d\d(?:\.\d{1,6})?)?Z")
 
 
 @dataclass(frozen=True)
@@ -171,11 +173,19 @@ def page_about(kind: str, subject: str, facts: dict[str, Any]) -> str:
 def gist(facts: dict[str, Any], most: int = 4) -> str:
     """A few of the facts in a line: what is not nested, and no hash or id."""
     said = [
-        f"{name.replace('_', ' ')} {', '.join(map(str, value[:3])) if isinstance(value, list) else value}"
+        f"{name.replace('_', ' ')} {', '.join(map(_shown, value[:3] if isinstance(value, list) else [value]))}"
         for name, value in facts.items()
         if name != "sha256" and value not in ("", None, []) and not isinstance(value, dict) and _plain(value)
     ]
     return "; ".join(said[:most])
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) and (moment := _MOMENT.fullmatch(value)):
+        return f"{moment['day']} {moment['time']}Z"
+    return str(value)
 
 
 def _plain(value: Any) -> bool:

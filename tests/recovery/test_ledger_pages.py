@@ -10,7 +10,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 from rest_framework.test import APIClient
 
-from recovery.ledger import checkpoints
+from recovery.ledger import checkpoints, find
 from recovery.ledger import entries as ledger
 from recovery.ledger import keys as ledger_keys
 from recovery.ledger.chain import verify
@@ -156,3 +156,14 @@ def test_the_api_has_the_same_filters_and_reads_on_by_cursor(api: APIClient) -> 
     assert api.post("/api/v1/ledger/export").status_code == 403
     api.force_authenticate(a_user("none"))
     assert api.get("/api/v1/ledger").status_code == 403
+
+
+def test_a_line_says_moments_and_yes_or_no_as_people_read_them() -> None:
+    facts = {
+        "hour": "2026-11-30T21:00:00.000000Z",
+        "stuck": False,
+        "nodes": ["n1", "n2"],
+        "sha256": "a" * 64,
+        "none": None,
+    }
+    assert find.gist(facts) == "hour 2026-11-30 21:00Z; stuck no; nodes n1, n2"
