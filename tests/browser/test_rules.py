@@ -55,7 +55,7 @@ def test_from_the_catalogue_to_a_rule_to_its_verdicts_and_back(visit: Visit, sit
     page.get_by_label("Text").fill("fallen off the bus")
     page.get_by_role("button", name="Filter").click()
     expect(page).to_have_url(re.compile(r"/rules/\?text=fallen(\+|%20)off(\+|%20)the(\+|%20)bus$"))
-    page.get_by_role("link", name="Found in 30 days").click()
+    page.get_by_role("link", name="Found lately").click()
     expect(page).to_have_url(re.compile(r"order=-findings$"))
     assert page.evaluate("window.sameDocument")
     page.get_by_role("link", name="The GPU stopped answering on the PCIe bus").click()
