@@ -2,7 +2,8 @@
 
 A page is asked for in this process, through every middleware, by a logged-in reader. Its statements are then
 sent again as they were, without the ORM, and its rows rendered again with the same context (of a page without rows the
-whole template, of an API's answer its JSON): what the page took beyond both is what the code around them costs.
+whole template, of an API's answer its rows as plain data and the JSON): what the page took beyond both is what the code
+around them costs.
 """
 
 import time
@@ -163,14 +164,20 @@ def _lines(answer: Any) -> list[Any]:
 
 
 def _rendering(answer: Any, renderings: list[tuple[Any, Any]]) -> Callable[[], Any]:
-    """What renders a list's rows, or of another page the outermost template, or an API's JSON."""
+    """What renders a list's rows, or of another page the outermost template, or of an API its rows and the JSON."""
     if lines := _lines(answer):
         told = {"lines": lines, "may_choose": answer.context["may_choose"]}
         return lambda: render_to_string("verdicts/_list_rows.html", told)
     if not renderings:
-        return lambda: answer.accepted_renderer.render(answer.data, "application/json", {})
+        return lambda: answer.accepted_renderer.render(_plain(answer.data), "application/json", {})
     template, context = renderings[0]
     return lambda: template.render(context)
+
+
+def _plain(data: Any) -> Any:
+    """An API's answer with its rows made plain anew, as a template makes text of the rows that it is given."""
+    rows = data.get("results")
+    return {**data, "results": rows.serializer.to_representation(rows.serializer.instance)} if rows else data
 
 
 @contextmanager

@@ -1,6 +1,7 @@
-"""That a workload's name nearly says its account and cluster: other attempts of a workload are then walked to, not gathered.
+"""That a workload's name nearly says its account and cluster.
 
-To a planner that takes the three for independent hardly any row has all of them.
+To a planner that takes the three for independent hardly any row has all of them: it gathered a workload's rows and
+sorted them, where the newest few are found by walking.
 """
 
 from django.db import migrations
