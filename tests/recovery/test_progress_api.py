@@ -169,7 +169,7 @@ def test_the_page_about_goodput_shows_losses_with_what_is_not_known(client: Clie
     an_attempt(end=end.isoformat())
     client.force_login(a_user("vera", "viewer"))
     page = client.get(reverse("recovery:goodput")).content.decode()
-    assert "1 failure." in page and "held while it hung" in page and "not known of 1" in page
+    assert "1 failure:" in page and "held while it hung" in page and "not known of 1" in page
     assert "every hang were known within" in page
     told = api.get("/api/v1/recovery/goodput").json()
     (row,) = told["by_cause"]
