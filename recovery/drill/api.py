@@ -1,9 +1,8 @@
 """Drills over the API: what the pages show and do, with the same parameters and permissions."""
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -20,6 +19,7 @@ from recovery.drill.tasks import NAME
 from recovery.models import Drill, DrillCheck
 from recovery.permissions import ReadOr
 from verdicts.fleet.api import understood
+from verdicts.given import user_of
 from verdicts.listing.api_paging import Pages
 from verdicts.models import Attempt
 from verdicts.permissions import ReadOnly
@@ -112,7 +112,7 @@ class Drills(generics.ListAPIView[Drill]):
         said = AskSerializer(data=request.data)
         said.is_valid(raise_exception=True)
         try:
-            drill = record.ask(via="api", by=cast("User", request.user), attempt=said.validated_data["attempt"])
+            drill = record.ask(via="api", by=user_of(request), attempt=said.validated_data["attempt"])
         except Attempt.DoesNotExist as error:
             raise ValidationError({"attempt": ["There is none with that id."]}) from error
         except NotPermitted as error:

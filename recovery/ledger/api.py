@@ -1,8 +1,7 @@
 """The API of the ledger."""
 
-from typing import Any, cast
+from typing import Any
 
-from django.contrib.auth.models import User
 from django.http import QueryDict
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
@@ -19,6 +18,7 @@ from recovery.ledger import entries, find, pages
 from recovery.ledger.form import LedgerForm
 from recovery.models import LedgerCheckpoint, LedgerEntry
 from recovery.words import EntryKind
+from verdicts.given import user_of
 from verdicts.listing.api_paging import Pages, limit_of
 from verdicts.listing.keyset import CursorError
 from verdicts.permissions import ReadOnly
@@ -188,4 +188,4 @@ class Export(APIView):
     )
     def post(self, request: Request) -> Any:
         form = _form(request.query_params)
-        return pages.exported(form, entries.Actor.user(cast("User", request.user)))
+        return pages.exported(form, entries.Actor.user(user_of(request)))

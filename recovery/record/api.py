@@ -1,9 +1,8 @@
 """Records over the API."""
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -21,6 +20,7 @@ from recovery.record import export, load, pages
 from recovery.record.container import BadRecord
 from rules.attempt import InputError
 from verdicts import given
+from verdicts.given import user_of
 from verdicts.models import Attempt
 from verdicts.permissions import ReadOrIngest
 from verdicts.upload.api import NoRoomNow
@@ -51,7 +51,7 @@ class AttemptRecord(APIView):
 
     def _made(self, request: Request, pk: UUID) -> Any:
         try:
-            return pages.sent(pk, Actor.user(cast("User", request.user)), via="api")
+            return pages.sent(pk, Actor.user(user_of(request)), via="api")
         except Attempt.DoesNotExist:
             raise Http404 from None
         except export.NotMade as error:
@@ -92,7 +92,7 @@ class Records(APIView):
         "(INQUEST_RECORD_KEYS_FILE), or contradicts the record of the attempt that is here.",
     )
     def post(self, request: Request) -> Response:
-        user = cast("User", request.user)
+        user = user_of(request)
         try:
             with room():
                 sent = SentSerializer(data=request.data)

@@ -1,10 +1,9 @@
 """Batches of records over the API: ask for one, see how far it is, take it away."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
@@ -22,6 +21,7 @@ from recovery.record import batch as writing
 from recovery.record import batch_find, batch_pages
 from rules.attempt import InputError
 from verdicts.choices import RequestState
+from verdicts.given import user_of
 from verdicts.listing.api_paging import Pages
 from verdicts.listing.filter_form import LONGEST_QUERY
 
@@ -129,7 +129,7 @@ class Batches(generics.GenericAPIView[ExportBatch]):
         said = AskedSerializer(data=request.data)
         said.is_valid(raise_exception=True)
         try:
-            made = writing.ask(said.validated_data["filter"], by=cast("User", request.user), via="api")
+            made = writing.ask(said.validated_data["filter"], by=user_of(request), via="api")
         except InputError as error:
             raise ValidationError({"filter": [str(error).removeprefix("filter: ")]}) from error
         (told,) = _plain(request, [_one(made.pk)])
@@ -155,7 +155,7 @@ class Batch(APIView):
 
 def _do(do: Callable[..., Any], pk: UUID, request: Request) -> None:
     try:
-        do(pk, by=cast("User", request.user))
+        do(pk, by=user_of(request))
     except ExportBatch.DoesNotExist:
         raise Http404 from None
     except InputError as error:
@@ -214,7 +214,7 @@ class BatchFile(APIView):
 
     @extend_schema(operation_id="record_batches_file", responses=_ZIP)
     def get(self, request: Request, pk: UUID, attempt: UUID) -> Any:
-        return batch_pages.record_sent(_one(pk), attempt, by=cast("User", request.user), via="api")
+        return batch_pages.record_sent(_one(pk), attempt, by=user_of(request), via="api")
 
 
 class WholeBatch(APIView):
@@ -224,4 +224,4 @@ class WholeBatch(APIView):
 
     @extend_schema(operation_id="record_batches_whole", responses=_ZIP)
     def get(self, request: Request, pk: UUID) -> Any:
-        return batch_pages.whole_sent(_one(pk), by=cast("User", request.user), via="api")
+        return batch_pages.whole_sent(_one(pk), by=user_of(request), via="api")

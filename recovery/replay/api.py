@@ -1,9 +1,8 @@
 """Replays over the API: what the pages show and do, with the same parameters and permissions."""
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpResponseBase
 from django.shortcuts import get_object_or_404
@@ -26,6 +25,7 @@ from recovery.replay.words import Judgement
 from rules.attempt import InputError
 from verdicts.api import Conflict
 from verdicts.fleet.api import understood
+from verdicts.given import refused, user_of
 from verdicts.listing.api_paging import Pages
 from verdicts.listing.form import ListForm
 from verdicts.permissions import ReadOnly
@@ -39,17 +39,6 @@ def _parameters(form: type[ListForm]) -> list[OpenApiParameter]:
         *(OpenApiParameter(name, str) for name in form.texts),
         *(OpenApiParameter(name, OpenApiTypes.DATETIME) for name in form.times),
     ]
-
-
-def _user(request: Request) -> User:
-    return cast("User", request.user)
-
-
-def _wrong(error: Exception) -> ValidationError:
-    field, colon, rest = str(error).partition(": ")
-    if colon and field.replace("_", "").isalpha():
-        return ValidationError({field: [rest]})
-    return ValidationError([str(error)])
 
 
 def _one(pk: UUID) -> Replay:
@@ -94,9 +83,9 @@ class Replays(generics.ListAPIView[Replay]):
         said = shapes.WishSerializer(data=request.data)
         said.is_valid(raise_exception=True)
         try:
-            row = begin.begin_as(wish_of(said.validated_data), by=_user(request))
+            row = begin.begin_as(wish_of(said.validated_data), by=user_of(request))
         except InputError as error:
-            raise _wrong(error) from error
+            raise refused(error) from error
         except begin.NotNow as error:
             raise Conflict(str(error)) from error
         except NotPermitted as error:
@@ -162,7 +151,7 @@ class _Move(APIView):
 
     def _moved(self, request: Request, pk: UUID) -> Response:
         try:
-            type(self).move(pk, by=_user(request))
+            type(self).move(pk, by=user_of(request))
         except Replay.DoesNotExist as error:
             raise NotFound from error
         except begin.NotNow as error:
@@ -209,11 +198,11 @@ class Judge(APIView):
             raise ValidationError({"items": ["Name changes by their numbers, or say all."]})
         numbers = None if said["all"] else said["items"]
         try:
-            number = judge.judge(pk, numbers, Judgement(said["judgement"]), by=_user(request), reason=said["reason"])
+            number = judge.judge(pk, numbers, Judgement(said["judgement"]), by=user_of(request), reason=said["reason"])
         except Replay.DoesNotExist as error:
             raise NotFound from error
         except InputError as error:
-            raise _wrong(error) from error
+            raise refused(error) from error
         except NotPermitted as error:
             raise PermissionDenied(str(error)) from error
         return Response({"judged": number})

@@ -1,9 +1,8 @@
 """The list over the API: read, exported, and done to many rows at once; and saved views."""
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.http import HttpResponseBase, QueryDict
 from django.urls import get_resolver, reverse
 from django.utils import timezone
@@ -19,7 +18,7 @@ from rest_framework.views import APIView
 from rules.attempt import InputError
 from rules.words import Domain
 from verdicts import serializers as shapes
-from verdicts.given import refused
+from verdicts.given import refused, user_of
 from verdicts.listing import bulk
 from verdicts.listing.api_paging import limit_of
 from verdicts.listing.export import FORMS, exported
@@ -179,7 +178,7 @@ class Bulk(APIView):
             outcomes = bulk.apply(
                 said["rows"],
                 bulk.Action(said["action"]),
-                by=cast("User", request.user),
+                by=user_of(request),
                 note=said["note"],
                 actual_domain=Domain(domain) if domain else None,
                 actual_nodes=said["actual_nodes"],
@@ -224,7 +223,7 @@ class Views(APIView):
 
     @extend_schema(responses={200: ViewSerializer(many=True)})
     def get(self, request: Request) -> Response:
-        return Response(ViewSerializer(views_of(cast("User", request.user)), many=True).data)
+        return Response(ViewSerializer(views_of(user_of(request)), many=True).data)
 
     @extend_schema(request=ViewOrderSerializer, responses={201: ViewSerializer})
     def post(self, request: Request) -> Response:
@@ -232,7 +231,7 @@ class Views(APIView):
         order.is_valid(raise_exception=True)
         said = order.validated_data
         try:
-            view = save_view(said["name"], said["query"], by=cast("User", request.user), shared=said["shared"])
+            view = save_view(said["name"], said["query"], by=user_of(request), shared=said["shared"])
         except NotPermitted as error:
             raise PermissionDenied(str(error)) from error
         except InputError as error:
@@ -248,7 +247,7 @@ class View(APIView):
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: UUID) -> Response:
         try:
-            delete_view(pk, by=cast("User", request.user))
+            delete_view(pk, by=user_of(request))
         except SavedView.DoesNotExist:
             raise NotFound from None
         return Response(status=status.HTTP_204_NO_CONTENT)
@@ -267,13 +266,13 @@ class Preferences(APIView):
 
     @extend_schema(responses={200: PreferencesSerializer})
     def get(self, request: Request) -> Response:
-        return Response({"shortcuts": shortcuts_of(cast("User", request.user))})
+        return Response({"shortcuts": shortcuts_of(user_of(request))})
 
     @extend_schema(request=PreferencesSerializer, responses={200: PreferencesSerializer})
     def put(self, request: Request) -> Response:
         order = PreferencesSerializer(data=request.data)
         order.is_valid(raise_exception=True)
-        set_shortcuts(order.validated_data["shortcuts"], by=cast("User", request.user))
+        set_shortcuts(order.validated_data["shortcuts"], by=user_of(request))
         return self.get(request)
 
 

@@ -1,9 +1,8 @@
 """The API about sources, discoveries and collections."""
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -15,6 +14,7 @@ from rest_framework.views import APIView
 from verdicts import waking
 from verdicts.api import Conflict, List
 from verdicts.collecting import gather
+from verdicts.given import user_of
 from verdicts.models import Attempt, Collection, CollectionTask, Discovery
 from verdicts.permissions import ReadOnly, ReadOrAttribute
 from verdicts.sources import find
@@ -122,7 +122,7 @@ class Collections(APIView):
     def post(self, request: Request, pk: UUID) -> Response:
         get_object_or_404(Attempt.objects.only("pk"), pk=pk)
         try:
-            collection = gather.ask(pk, by=cast("User", request.user))
+            collection = gather.ask(pk, by=user_of(request))
         except gather.NotConfigured as error:
             raise Conflict(str(error)) from error
         return Response(CollectionSerializer(collection).data, status=status.HTTP_202_ACCEPTED)

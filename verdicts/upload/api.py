@@ -1,8 +1,7 @@
 """Sending a whole incident over the API: what the upload page does."""
 
-from typing import Any, cast
+from typing import Any
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
@@ -15,6 +14,7 @@ from rest_framework.views import APIView
 
 from rules.attempt import MAX_NAME, InputError
 from verdicts import given
+from verdicts.given import user_of
 from verdicts.permissions import ReadOrIngest
 from verdicts.upload.store import Bounded, NoRoom, TooLarge, room, store_upload
 from verdicts.upload.unpack import ENDINGS
@@ -80,9 +80,7 @@ class Incidents(APIView):
                 sent = IncidentSerializer(data=request.data)
                 sent.is_valid(raise_exception=True)
                 said = sent.validated_data
-                stored = store_upload(
-                    said["files"], by=cast("User", request.user), cluster=said["cluster"], job=said["job"]
-                )
+                stored = store_upload(said["files"], by=user_of(request), cluster=said["cluster"], job=said["job"])
         except TooLarge as error:
             raise given.TooLarge(str(error)) from error
         except NoRoom as error:

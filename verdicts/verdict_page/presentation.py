@@ -131,14 +131,6 @@ def titles(body: Body) -> dict[str, str]:
     return {finding["id"]: finding.get("title") or finding.get("rule", "") for finding, _ in findings(body)}
 
 
-def statuses(body: Body) -> dict[str, str]:
-    """What the verdict made of each finding, by its id; a cause stays a cause if it is listed twice."""
-    known: dict[str, str] = {}
-    for finding, status in findings(body):
-        known.setdefault(finding["id"], status.value)
-    return known
-
-
 def evidence_lines(body: Body, *, node: str = "", rank: int | None = None) -> Lines:
     """All findings' evidence as one list in order, each line once, with what may be filtered by.
 

@@ -29,7 +29,6 @@ NAMES = {
 }
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - Plotly's axis has no zone; its title says which it is
 _FIRST, _LAST = -62_135_596_800 * MICRO, 253_402_300_799 * MICRO
-LEGEND = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "itemclick": False, "traceorder": "reversed"}
 #: A name longer than this is cut above its lane.
 LONGEST = 90
 
